@@ -1,0 +1,179 @@
+"""(Problem, Basis, collocation points) -> the least-squares problem min |M a - h|."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.basis import Basis, evaluate_blocks, window_tables
+from tessella.collocation import Rows
+from tessella.domain import Array
+from tessella.linalg.block_matrix import BlockMatrix, Group, bucket
+from tessella.memory import require
+from tessella.operators import Operator, Orders, function_values
+from tessella.problem import Condition, Problem
+
+CHUNK_BYTES = 1 << 26
+"""Blocks are evaluated this many bytes at a time, which bounds XLA's temporaries."""
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """min |M a - h|, with the rows of each equation and condition and their weights."""
+
+    M: BlockMatrix
+    h: Array
+    parts: dict[str, slice]
+    weights: dict[str, float]
+
+    def residuals(self, residual: Array) -> dict[str, float]:
+        """Root mean square residual of each part, in the units of its equation."""
+        return {
+            name: float(np.linalg.norm(residual[rows]) / np.sqrt(self.weights[name]))
+            for name, rows in self.parts.items()
+        }
+
+
+def assemble(problem: Problem, basis: Basis, rows: Sequence[Rows]) -> LeastSquares:
+    """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B).
+
+    A condition without a weight gets the lambda that makes its average row as long as the average
+    row of the equation.
+    """
+    sizes = [len(part.points) for part in rows]
+    names = [part.source.name for part in rows]
+    ends = np.cumsum(sizes)
+    parts = {
+        name: slice(int(end - size), int(end))
+        for name, end, size in zip(names, ends, sizes, strict=True)
+    }
+    n_rows = int(ends[-1])
+    if n_rows < basis.columns:
+        raise ValueError(
+            f"the system has fewer rows than columns ({n_rows} < {basis.columns}): raise "
+            f"oversampling (or points_per_axis), or use fewer features or subdomains"
+        )
+    check_memory(basis, n_rows)
+
+    symbols, right_sides, fixed = [], [], {}
+    for part in rows:
+        source, name = part.source, part.source.name
+        is_condition = isinstance(source, Condition)
+        value = source.value if is_condition else source.rhs
+        what = f"{name} value" if is_condition else f"{name} right-hand side"
+        weight = source.weight if is_condition else 1.0
+        scale = np.sqrt((1.0 if weight is None else weight) / len(part.points))
+        fixed[name] = weight
+        symbol = problem.symbol(source.operator, part.points, part.normals)
+        lift = problem.lift(source.operator, part.points, part.normals)
+        symbols.append({alpha: scale * c for alpha, c in symbol.items()})
+        right_sides.append(scale * (function_values(value, part.points, what) - lift))
+
+    points = np.concatenate([part.points for part in rows])
+    M = evaluate_matrix(basis, points, _stack(symbols, sizes))
+    h = np.concatenate(right_sides)
+
+    if None in fixed.values():
+        M, h, weights = _balance(M, h, parts, sizes, fixed)
+    else:
+        weights = {name: float(w) for name, w in fixed.items() if w is not None}
+    return LeastSquares(M, h, parts, weights)
+
+
+def _balance(
+    M: BlockMatrix,
+    h: Array,
+    parts: dict[str, slice],
+    sizes: list[int],
+    fixed: dict[str, float | None],
+) -> tuple[BlockMatrix, Array, dict[str, float]]:
+    """Give every condition without a weight rows as long, on average, as the equation's."""
+    norms = M.row_norms_squared()
+    mean = {
+        name: float(norms[rows].mean()) * size
+        for (name, rows), size in zip(parts.items(), sizes, strict=True)
+    }
+    target = mean[next(iter(parts))]
+    weights = {
+        name: (target / mean[name] if mean[name] > 0 else 1.0) if w is None else float(w)
+        for name, w in fixed.items()
+    }
+    factors = np.ones(M.shape[0])
+    for name, rows in parts.items():
+        if fixed[name] is None:
+            factors[rows] = np.sqrt(weights[name])
+    return M.scale_rows(factors), factors * h, weights
+
+
+def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders, Array]:
+    """One table of coefficients for all rows; operators a part does not use are zero there."""
+    alphas = sorted({alpha for symbol in symbols for alpha in symbol})
+    return {
+        alpha: np.concatenate(
+            [s.get(alpha, np.zeros(n)) for s, n in zip(symbols, sizes, strict=True)]
+        )
+        for alpha in alphas
+    }
+
+
+def evaluate_matrix(basis: Basis, points: Array, symbol: dict[Orders, Array]) -> BlockMatrix:
+    """The operator with these coefficients on every basis function, at the points it reaches."""
+    C, J = basis.features.columns, basis.decomposition.count
+    subdomain, point = basis.decomposition.seen(points)
+    heights = np.bincount(subdomain, minlength=J)
+    starts = np.concatenate([[0], np.cumsum(heights)[:-1]])
+    tables = window_tables(basis, points, symbol)
+    padded = bucket(np.maximum(heights, 1), C)
+    groups = []
+    for height in np.unique(padded):
+        members = np.flatnonzero(padded == height)
+        slot = np.arange(height)
+        filled = slot < heights[members, None]
+        pick = np.where(filled, starts[members, None] + slot, 0)
+        rows = np.where(filled, point[pick] if len(point) else 0, 0).astype(np.int32)
+        pieces = -(-8 * C * int(height) * len(members) // CHUNK_BYTES)
+        step = -(-len(members) // pieces)
+        values = []
+        for start in range(0, len(members), step):
+            # The last piece repeats a block to keep its shape, so that it compiles only once.
+            c = np.minimum(np.arange(start, start + step), len(members) - 1)
+            made = evaluate_blocks(
+                basis, members[c], rows[c], heights[members[c]], points, tables, symbol
+            )
+            values.append(made[: len(members) - start])
+        groups.append(
+            Group(
+                values[0] if len(values) == 1 else jnp.concatenate(values),
+                jnp.asarray(rows),
+                jnp.asarray((members[:, None] * C + np.arange(C)).astype(np.int32)),
+                heights[members],
+                np.full(len(members), C),
+            )
+        )
+    return BlockMatrix(tuple(groups), (len(points), basis.columns))
+
+
+def evaluate_at(
+    problem: Problem, basis: Basis, operator: Operator, points: Array
+) -> tuple[BlockMatrix, Array]:
+    """(E, e) with operator(u) = E a + e at the points, for coefficients a."""
+    symbol = problem.symbol(operator, points)
+    return evaluate_matrix(basis, points, symbol), problem.lift(operator, points)
+
+
+def check_memory(basis: Basis, n_rows: int) -> None:
+    """Refuse a system that would not fit, before anything is allocated.
+
+    The blocks are held twice (M and its orthonormal factor Q), with about as much again for
+    working copies while they are made.
+    """
+    entries = n_rows * basis.decomposition.pairs_per_point() * basis.features.columns
+    require(
+        3 * 8 * entries,
+        f"a system of {n_rows:,} rows and {basis.columns:,} columns",
+        "use fewer features, subdomains or points, or a smaller overlap",
+    )
+

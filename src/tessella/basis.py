@@ -1,0 +1,176 @@
+"""Window times feature: the basis functions, and the product rule that differentiates them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property, partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.decomposition import Decomposition
+from tessella.domain import Array
+from tessella.features import (
+    Activation,
+    Layer,
+    RandomFeatures,
+    deep_derivatives,
+    shallow_derivatives,
+)
+from tessella.operators import Orders
+from tessella.windows import bump, bump_sums, quotient
+
+
+@dataclass(frozen=True)
+class Basis:
+    """omega_j(x) * phi_jk(x) for every subdomain j and feature k; the same seed, the same basis."""
+
+    decomposition: Decomposition
+    features: RandomFeatures
+    seed: int = 0
+
+    @property
+    def columns(self) -> int:
+        """Number of unknown coefficients, J * C."""
+        return self.decomposition.count * self.features.columns
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        d = self.decomposition.domain.dimension
+        return self.features.draw(self.decomposition.count, d, self.seed)
+
+
+def evaluate_blocks(
+    basis: Basis,
+    subdomains: np.ndarray,
+    rows: np.ndarray,
+    heights: np.ndarray,
+    points: Array,
+    window_sums: Array,
+    symbol: dict[Orders, Array],
+) -> jax.Array:
+    """sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at points[rows[b]] for b over `subdomains`.
+
+    Shape (B, C, m): for each block, one line per column of the system, points along the last axis
+    so that vector units run along them. Block b has heights[b] <= m rows; the rest is zero padding.
+    `window_sums` come from `window_tables`.
+    """
+    alphas = tuple(sorted(symbol))
+    decomposition = basis.decomposition
+    layers = tuple(
+        Layer(layer.weights[subdomains], layer.biases[subdomains]) for layer in basis.layers
+    )
+    return _evaluate(
+        alphas,
+        basis.features.function,
+        basis.features.constant,
+        tuple(S > 1 for S in decomposition.subdomains),
+        decomposition.centres[subdomains],
+        decomposition.half_width,
+        layers,
+        rows,
+        heights,
+        points,
+        window_sums,
+        np.stack([symbol[a] for a in alphas]),
+    )
+
+
+@partial(jax.jit, static_argnums=(0, 1, 2, 3))
+def _evaluate(
+    alphas: tuple[Orders, ...],
+    activation: Activation,
+    constant: bool,
+    divided: tuple[bool, ...],
+    centres: jax.Array,
+    half_width: jax.Array,
+    layers: tuple[Layer, ...],
+    rows: jax.Array,
+    heights: jax.Array,
+    points: jax.Array,
+    window_sums: jax.Array,
+    coefficients: jax.Array,
+) -> jax.Array:
+    filled = jnp.arange(rows.shape[1])
+
+    def block(
+        centre: jax.Array, own: tuple[Layer, ...], r: jax.Array, height: jax.Array
+    ) -> jax.Array:
+        return _block(
+            alphas,
+            activation,
+            constant,
+            divided,
+            centre,
+            half_width,
+            own,
+            points[r],
+            window_sums[:, :, r],
+            coefficients[:, r] * (filled < height),
+        )
+
+    return jax.vmap(block)(centres, layers, rows, heights)
+
+
+def _block(
+    alphas: tuple[Orders, ...],
+    activation: Activation,
+    constant: bool,
+    divided: tuple[bool, ...],
+    centre: jax.Array,
+    half_width: jax.Array,
+    layers: tuple[Layer, ...],
+    x: jax.Array,
+    window_sums: jax.Array,
+    coefficients: jax.Array,
+) -> jax.Array:
+    """One subdomain, shape (C, m)."""
+    d = x.shape[1]
+    windows = []
+    for i in range(d):
+        orders = max(a[i] for a in alphas)
+        if divided[i]:
+            top = bump(x[:, i], centre[i], half_width[i], orders)
+            windows.append(quotient(top, list(window_sums[i, : orders + 1])))
+        else:
+            one = jnp.ones_like(x[:, i])
+            windows.append([one] + [jnp.zeros_like(one)] * orders)
+
+    # D^alpha (omega phi) = sum_{gamma <= alpha} binom(alpha, gamma) D^(alpha - gamma) omega D^gamma phi
+    gammas = tuple(
+        sorted({g for a in alphas for g in itertools.product(*(range(n + 1) for n in a))})
+    )
+    on_feature = {
+        gamma: sum(
+            _binomial(alpha, gamma)
+            * coefficients[k]
+            * math.prod((windows[i][alpha[i] - gamma[i]] for i in range(d)), start=jnp.ones(()))
+            for k, alpha in enumerate(alphas)
+            if all(g <= a for g, a in zip(gamma, alpha, strict=True))
+        )
+        for gamma in gammas
+    }
+
+    z = [(x[:, i] - centre[i]) / half_width[i] for i in range(d)]
+    rates = [1.0 / half_width[i] for i in range(d)]
+    if len(layers) == 1:
+        phi = shallow_derivatives(activation, layers[0], z, rates, gammas)
+    else:
+        phi = deep_derivatives(activation, layers, z, rates, gammas)
+    values = sum(phi[g] * on_feature[g][None, :] for g in gammas)
+    if constant:
+        values = jnp.concatenate([values, on_feature[(0,) * d][None, :]])
+    return values
+
+
+def _binomial(alpha: Orders, gamma: Orders) -> int:
+    return math.prod(math.comb(a, g) for a, g in zip(alpha, gamma, strict=True))
+
+
+def window_tables(basis: Basis, points: Array, symbol: dict[Orders, Array]) -> Array:
+    """The window sums `evaluate_blocks` needs for these operators at these points."""
+    orders = max(max(alpha) for alpha in symbol)
+    return bump_sums(basis.decomposition, points, orders)

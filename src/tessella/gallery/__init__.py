@@ -1,0 +1,29 @@
+"""Named problems with exact or reference solutions; one file per family."""
+
+from __future__ import annotations
+
+import difflib
+
+from tessella.gallery.entry import Entry, Method, Preset
+from tessella.gallery.laplace import ENTRY as _laplace
+from tessella.gallery.oscillator import ENTRY as _oscillator
+from tessella.gallery.wave import ENTRY as _wave
+
+ENTRIES: dict[str, Entry] = {e.name: e for e in (_oscillator, _laplace, _wave)}
+
+
+def names() -> list[str]:
+    """The gallery's problems."""
+    return list(ENTRIES)
+
+
+def get(name: str) -> Entry:
+    """A problem by name."""
+    if name not in ENTRIES:
+        near = difflib.get_close_matches(name, ENTRIES, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise ValueError(f"unknown problem {name!r}: {hint}the gallery has {', '.join(ENTRIES)}")
+    return ENTRIES[name]
+
+
+__all__ = ["ENTRIES", "Entry", "Method", "Preset", "get", "names"]

@@ -1,0 +1,144 @@
+"""What a named problem of the gallery consists of, and how to solve it by name."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tessella.basis import Basis
+from tessella.collocation import Grid
+from tessella.decomposition import Decomposition
+from tessella.features import RandomFeatures
+from tessella.linalg.krylov import LSQR, Progress
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.problem import Problem
+from tessella.solution import Solution
+from tessella.solve import solve
+
+
+@dataclass(frozen=True)
+class Method:
+    """Every number of the method that a preset fixes and `--set` may change."""
+
+    subdomains: int | tuple[int, ...] = 8
+    overlap: float | tuple[float, ...] = 2.0
+    features: int = 32
+    depth: int = 1
+    activation: str = "tanh"
+    constant: bool = True
+    bias: bool = True
+    scale: float = 1.0
+    sigma: float = 1e-8
+    oversampling: float = 1.0
+    max_iterations: int = 10_000
+    atol: float = 0.0
+    btol: float = 0.0
+    track_every: int = 1
+
+
+@dataclass(frozen=True)
+class Preset:
+    """Problem parameters, method, and the grid the error is measured on."""
+
+    parameters: Mapping[str, float]
+    method: Method
+    build: Callable[..., Problem]
+    test_counts: Callable[[tuple[int, ...]], tuple[int, ...]]
+    notes: str = ""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A named problem with its presets."""
+
+    name: str
+    summary: str
+    presets: Mapping[str, Preset] = field(default_factory=dict)
+
+    def preset(self, name: str) -> Preset:
+        if name not in self.presets:
+            raise ValueError(
+                f"{self.name} has no preset {name!r}: choose one of {', '.join(self.presets)}"
+            )
+        return self.presets[name]
+
+    def problem(self, preset: str = "as-run", **parameters: float) -> Problem:
+        """The problem alone, for a solve of your own."""
+        chosen = self.preset(preset)
+        unknown = set(parameters) - set(chosen.parameters)
+        if unknown:
+            raise ValueError(
+                f"{self.name} has no parameter {', '.join(sorted(unknown))}: it has "
+                f"{', '.join(chosen.parameters)}"
+            )
+        return chosen.build(**{**chosen.parameters, **parameters})
+
+    def solve(
+        self,
+        preset: str = "as-run",
+        *,
+        seed: int = 0,
+        solver: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        condition: bool = False,
+        progress: Progress | None = None,
+    ) -> Solution:
+        """Solve with a preset, some of its numbers replaced by `settings`."""
+        chosen = self.preset(preset)
+        parameters, method = split_settings(self, chosen, settings or {})
+        problem = self.problem(preset, **parameters)
+        decomposition = Decomposition(problem.domain, method.subdomains, method.overlap)
+        features = RandomFeatures(
+            method.features,
+            method.depth,
+            method.activation,
+            method.constant,
+            method.bias,
+            method.scale,
+        )
+        name = solver or "rrqr-lsqr"
+        if name not in SOLVERS:
+            raise ValueError(f"unknown solver {name!r}: choose one of {', '.join(SOLVERS)}")
+        solution = solve(
+            problem,
+            basis=Basis(decomposition, features, seed),
+            collocation=Grid(method.oversampling),
+            filter=SOLVERS[name](method),
+            solver=LSQR(
+                max_iterations=method.max_iterations,
+                atol=method.atol,
+                btol=method.btol,
+                track_every=method.track_every,
+            ),
+            test_grid=Grid(points_per_axis=chosen.test_counts(decomposition.subdomains)),
+            condition=condition,
+            progress=progress,
+        )
+        report = dataclasses.replace(
+            solution.report, preset=preset, settings=dataclasses.asdict(method)
+        )
+        return dataclasses.replace(solution, report=report)
+
+
+SOLVERS: dict[str, Callable[[Method], RRQR | Unfiltered]] = {
+    "rrqr-lsqr": lambda method: RRQR(method.sigma),
+    "lsqr": lambda method: Unfiltered(),
+}
+
+
+def split_settings(
+    entry: Entry, preset: Preset, settings: Mapping[str, Any]
+) -> tuple[dict[str, float], Method]:
+    """Sort settings into problem parameters and changes of the method."""
+    known = {f.name for f in dataclasses.fields(Method)}
+    unknown = [key for key in settings if key not in known and key not in preset.parameters]
+    if unknown:
+        raise ValueError(
+            f"unknown setting {unknown[0]!r} for {entry.name}: its parameters are "
+            f"{', '.join(preset.parameters)}; the method's are {', '.join(sorted(known))}"
+        )
+    parameters = {k: float(v) for k, v in settings.items() if k in preset.parameters}
+    changes = {k: v for k, v in settings.items() if k in known}
+    return parameters, dataclasses.replace(preset.method, **changes)

@@ -1,0 +1,1 @@
+"""Block-sparse linear algebra that knows nothing of PDEs."""

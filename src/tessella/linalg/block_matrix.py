@@ -1,0 +1,185 @@
+"""The block-sparse matrix: sole owner of its storage.
+
+M = sum_j V_j^T M_j W_j (the paper's domain decomposition identity): every block M_j fills some rows
+and some columns of the whole. Blocks of similar height are stored together, padded, as
+
+    values (B, C, m)   block, column, row: rows run along the last axis, where vector units work
+    rows (B, m)        where the block's rows lie in the whole; padding points at row 0, value 0
+    columns (B, C)     where its columns lie; padding points at column 0, value 0
+
+so both products are one contraction and one gather or scatter per group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+
+from tessella.domain import Array
+
+UNROLL = 32
+"""Contractions over at most this many columns are unrolled: one pass over the values in XLA."""
+
+
+class Group(NamedTuple):
+    """Blocks padded to one height and width; block b is values[b, :widths[b], :heights[b]]."""
+
+    values: jax.Array
+    rows: jax.Array
+    columns: jax.Array
+    heights: np.ndarray
+    widths: np.ndarray
+
+
+class Block(NamedTuple):
+    """One block as (m, C) values and its global rows and columns."""
+
+    values: Array
+    rows: np.ndarray
+    columns: np.ndarray
+
+
+@partial(
+    jax.tree_util.register_dataclass, data_fields=["groups"], meta_fields=["shape"]
+)
+@dataclass(frozen=True)
+class BlockMatrix:
+    groups: tuple[Group, ...]
+    shape: tuple[int, int]
+
+    @jax.jit
+    def matvec(self, v: jax.Array) -> jax.Array:
+        """M v."""
+        out = jnp.zeros(self.shape[0])
+        for g in self.groups:
+            out = out.at[g.rows].add(_contract_columns(g.values, v[g.columns]))
+        return out
+
+    @jax.jit
+    def rmatvec(self, u: jax.Array) -> jax.Array:
+        """M^T u."""
+        out = jnp.zeros(self.shape[1])
+        for g in self.groups:
+            # The barrier keeps XLA from repeating the gather for every column.
+            local = jax.lax.optimization_barrier(u[g.rows])
+            out = out.at[g.columns].add((g.values * local[:, None, :]).sum(2))
+        return out
+
+    def blocks(self) -> Iterator[Block]:
+        """Every block without its padding."""
+        for g in self.groups:
+            values, rows, columns = (np.asarray(a) for a in (g.values, g.rows, g.columns))
+            for b, (height, width) in enumerate(zip(g.heights, g.widths, strict=True)):
+                yield Block(
+                    values[b, :width, :height].T, rows[b, :height], columns[b, :width]
+                )
+
+    def scale_rows(self, factors: Array) -> BlockMatrix:
+        """diag(factors) M."""
+        f = jnp.asarray(factors)
+        return BlockMatrix(
+            tuple(g._replace(values=g.values * f[g.rows][:, None, :]) for g in self.groups),
+            self.shape,
+        )
+
+    def select(self, kept: np.ndarray) -> BlockMatrix:
+        """The columns `kept` (sorted), in that order: M_hat of the paper."""
+        position = np.full(self.shape[1], -1)
+        position[kept] = np.arange(len(kept))
+        groups = []
+        for g in self.groups:
+            new = position[np.asarray(g.columns)]
+            new[np.arange(new.shape[1]) >= g.widths[:, None]] = -1
+            order = np.argsort(new < 0, axis=1, kind="stable")
+            widths = np.count_nonzero(new >= 0, axis=1)
+            order = order[:, : max(int(widths.max(initial=0)), 1)]
+            new = np.take_along_axis(new, order, axis=1)
+            values = np.take_along_axis(np.asarray(g.values), order[:, :, None], axis=1)
+            groups.append(
+                Group(
+                    jnp.asarray(np.where((new >= 0)[:, :, None], values, 0.0)),
+                    g.rows,
+                    jnp.asarray(np.maximum(new, 0).astype(np.int32)),
+                    g.heights,
+                    widths,
+                )
+            )
+        return BlockMatrix(tuple(groups), (self.shape[0], len(kept)))
+
+    def row_norms_squared(self) -> Array:
+        out = np.zeros(self.shape[0])
+        for g in self.groups:
+            squares = np.asarray(jnp.einsum("bcm,bcm->bm", g.values, g.values))
+            np.add.at(out, np.asarray(g.rows), squares)
+        return out
+
+    def to_csr(self) -> scipy.sparse.csr_array:
+        """The same matrix in SciPy's compressed row format."""
+        entries, rows, columns = [], [], []
+        for block in self.blocks():
+            entries.append(block.values.ravel())
+            rows.append(np.repeat(block.rows, len(block.columns)))
+            columns.append(np.tile(block.columns, len(block.rows)))
+        data = (np.concatenate(entries), (np.concatenate(rows), np.concatenate(columns)))
+        return scipy.sparse.csr_array(scipy.sparse.coo_array(data, shape=self.shape))
+
+    def to_dense(self) -> Array:
+        dense = np.zeros(self.shape)
+        for block in self.blocks():
+            dense[np.ix_(block.rows, block.columns)] += block.values
+        return dense
+
+    @property
+    def stored_bytes(self) -> int:
+        return sum(g.values.nbytes + g.rows.nbytes + g.columns.nbytes for g in self.groups)
+
+
+def _contract_columns(values: jax.Array, v: jax.Array) -> jax.Array:
+    """sum_c values[b, c, m] v[b, c]."""
+    C = values.shape[1]
+    if C > UNROLL:
+        return (values * v[:, :, None]).sum(1)
+    out = values[:, 0] * v[:, 0, None]
+    for c in range(1, C):
+        out = out + values[:, c] * v[:, c, None]
+    return out
+
+
+def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int = 3) -> np.ndarray:
+    """Padded height for every block: at most `most` different ones, with the least padding.
+
+    Every further height costs compilation, so one is kept for all while its padding is small
+    (half a million entries, or a twentieth of the whole).
+    """
+    heights = np.asarray(heights)
+    distinct, number = np.unique(heights, return_counts=True)
+    whole = int(distinct[-1])
+    true = int((distinct * number).sum())
+    padding = (whole * len(heights) - true) * width
+    if padding <= max(500_000, 0.05 * true * width):
+        return np.full_like(heights, whole)
+    # cost[k][i]: least padded size of the first i distinct heights in k buckets.
+    below = np.concatenate([[0], np.cumsum(number)])
+    n = len(distinct)
+    cost = np.full((most + 1, n + 1), np.inf)
+    cut = np.zeros((most + 1, n + 1), dtype=int)
+    cost[:, 0] = 0
+    for k in range(1, most + 1):
+        for i in range(1, n + 1):
+            sizes = cost[k - 1, :i] + (below[i] - below[:i]) * distinct[i - 1]
+            cut[k, i] = int(np.argmin(sizes))
+            cost[k, i] = sizes[cut[k, i]]
+    padded = np.zeros(n, dtype=heights.dtype)
+    i, k = n, most
+    while i > 0:
+        start = cut[k, i]
+        padded[start:i] = distinct[i - 1]
+        i, k = start, k - 1
+    return padded[np.searchsorted(distinct, heights)]

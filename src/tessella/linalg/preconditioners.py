@@ -1,0 +1,64 @@
+"""Right preconditioners: linear maps from the solver's unknowns y to the coefficients a."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+
+class TriangularGroup(NamedTuple):
+    """Triangular factors of equally padded blocks; the padding is the identity."""
+
+    R: jax.Array
+    columns: jax.Array
+    filled: jax.Array
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["groups"], meta_fields=["size"])
+@dataclass(frozen=True)
+class TriangularBlocks:
+    """S^-1 = sum_j W_j^T R_j^-1 W_j of the paper, applied by back-substitution and never formed.
+
+    Unknowns and coefficients share one numbering, that of all features: what the filter dropped
+    stays zero in both. So the shapes, and what is compiled for them, do not depend on the filter.
+    """
+
+    groups: tuple[TriangularGroup, ...]
+    size: int
+
+    @jax.jit
+    def apply(self, y: jax.Array) -> jax.Array:
+        """a = S^-1 y."""
+        return self._solve(y, transpose=False)
+
+    @jax.jit
+    def adjoint(self, a: jax.Array) -> jax.Array:
+        """S^-T a."""
+        return self._solve(a, transpose=True)
+
+    def _solve(self, x: jax.Array, transpose: bool) -> jax.Array:
+        out = jnp.zeros(self.size)
+        for g in self.groups:
+            local = jnp.where(g.filled, x[g.columns], 0.0)[..., None]
+            solved = jax.scipy.linalg.solve_triangular(g.R, local, trans=int(transpose))[..., 0]
+            out = out.at[g.columns].add(jnp.where(g.filled, solved, 0.0))
+        return out
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=[], meta_fields=[])
+@dataclass(frozen=True)
+class Unpreconditioned:
+    """The identity: the solver's unknowns are the coefficients."""
+
+    def apply(self, y: jax.Array) -> jax.Array:
+        return y
+
+    def adjoint(self, a: jax.Array) -> jax.Array:
+        return a
+
+
+Preconditioner = TriangularBlocks | Unpreconditioned

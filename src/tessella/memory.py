@@ -1,0 +1,47 @@
+"""How much memory is free, and refusal of what would not fit."""
+
+from __future__ import annotations
+
+import os
+import resource
+
+import jax
+
+
+def available_bytes() -> int:
+    """Free memory on the device the arrays live on."""
+    statistics = jax.devices()[0].memory_stats() or {}
+    if "bytes_limit" in statistics:
+        return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
+    try:
+        with open("/proc/meminfo") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) * 1024
+    except OSError:
+        pass
+    return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def require(needed: int, what: str, remedy: str) -> None:
+    """Raise MemoryError with figures and a remedy if `needed` bytes are not free."""
+    free = available_bytes()
+    if needed > free:
+        raise MemoryError(
+            f"{what} needs about {gib(needed)}, but {gib(free)} are free: {remedy}"
+        )
+
+
+def gib(size: int) -> str:
+    return f"{size / 2**30:.3g} GiB"
+
+
+def peak_mib() -> float:
+    """Most memory this process has held so far."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+def device_name() -> str:
+    """The processor the arrays live on."""
+    device = jax.devices()[0]
+    return device.device_kind if device.platform != "cpu" else f"cpu, {os.cpu_count()} cores"

@@ -1,0 +1,373 @@
+"""Linear differential operators as an algebra.
+
+An operator is built from `D`, `Laplacian`, `Identity` and `NormalDerivative` with `+`, `-`,
+multiplication by numbers and functions from the left, and composition `@`. Nothing else can be
+written, so every operator is linear by construction.
+
+`expand` brings an operator to its normal form, a sum of terms
+
+    factor * (D^gamma_1 f_1) * ... * (D^gamma_m f_m) * D^alpha,
+
+with user functions f_i. Composition is the Leibniz rule applied to that form, so an ansatz
+u = multiplier * v is nothing but the composition `operator @ multiplier`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.domain import Array
+
+Function = Callable[[Any], Any]
+Orders = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class NormalComponent:
+    """Stands for component `axis` of the outward normal inside a term's functions."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class Term:
+    """factor * prod_i (D^gamma_i f_i) * D^orders."""
+
+    orders: Orders
+    factor: float = 1.0
+    functions: tuple[tuple[Function | NormalComponent, Orders], ...] = ()
+
+
+class Operator:
+    """Base of all operators; carries the algebra."""
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        """Normal form on a domain with these axes; raises if an axis is unknown."""
+        raise NotImplementedError
+
+    def __add__(self, other: Operator | float) -> Operator:
+        return Sum((self, _as_operator(other, "+")))
+
+    def __radd__(self, other: float) -> Operator:
+        return Sum((_as_operator(other, "+"), self))
+
+    def __sub__(self, other: Operator | float) -> Operator:
+        return self + (-1.0) * _as_operator(other, "-")
+
+    def __rsub__(self, other: float) -> Operator:
+        return _as_operator(other, "-") + (-1.0) * self
+
+    def __neg__(self) -> Operator:
+        return Scaled(-1.0, self)
+
+    def __rmul__(self, coefficient: float | Function) -> Operator:
+        if isinstance(coefficient, Real) or callable(coefficient):
+            return Scaled(coefficient, self)  # type: ignore[arg-type]
+        raise TypeError(
+            f"an operator can be multiplied by a number or a function of the points, "
+            f"got {coefficient!r}"
+        )
+
+    def __mul__(self, coefficient: float) -> Operator:
+        if isinstance(coefficient, Real):
+            return Scaled(float(coefficient), self)
+        raise TypeError(
+            f"operator * {coefficient!r} is ambiguous: write `f * operator` for a coefficient in "
+            f"front, or `operator @ f` to differentiate the product"
+        )
+
+    def __truediv__(self, number: float) -> Operator:
+        return self * (1.0 / number)
+
+    def __matmul__(self, other: Operator | Function) -> Operator:
+        if not isinstance(other, Operator) and callable(other):
+            other = Scaled(other, Identity())
+        return Composition(self, _as_operator(other, "@"))
+
+
+def _as_operator(value: Operator | float, symbol: str) -> Operator:
+    if isinstance(value, Operator):
+        return value
+    if isinstance(value, Real):
+        return Scaled(float(value), Identity())
+    raise TypeError(f"operator {symbol} {value!r}: expected an operator or a number")
+
+
+@dataclass(frozen=True)
+class Identity(Operator):
+    """The unknown itself."""
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return (Term((0,) * len(axes)),)
+
+
+@dataclass(frozen=True, init=False)
+class D(Operator):
+    """A partial derivative by named axes: `D(x=2)`, `D(x=1, y=1)`, `D(t=1)`."""
+
+    orders: tuple[tuple[str, int], ...]
+
+    def __init__(self, **orders: int) -> None:
+        for axis, order in orders.items():
+            if not isinstance(order, int) or order < 0:
+                raise ValueError(f"D({axis}={order!r}): the order must be an integer >= 0")
+        object.__setattr__(self, "orders", tuple(orders.items()))
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        alpha = [0] * len(axes)
+        for axis, order in self.orders:
+            alpha[_index(axes, axis, self)] += order
+        return (Term(tuple(alpha)),)
+
+
+@dataclass(frozen=True, init=False)
+class Laplacian(Operator):
+    """Sum of second derivatives over the given axes, by default over every axis but `t`."""
+
+    axes: tuple[str, ...]
+
+    def __init__(self, *axes: str) -> None:
+        object.__setattr__(self, "axes", axes)
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        names = self.axes or tuple(a for a in axes if a != "t")
+        return tuple(Term(_unit(len(axes), _index(axes, a, self), 2)) for a in names)
+
+
+@dataclass(frozen=True)
+class NormalDerivative(Operator):
+    """Derivative along the outward normal; meaningful in conditions on the boundary only."""
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        d = len(axes)
+        return tuple(
+            Term(_unit(d, i, 1), functions=((NormalComponent(i), (0,) * d),)) for i in range(d)
+        )
+
+
+@dataclass(frozen=True)
+class Sum(Operator):
+    parts: tuple[Operator, ...]
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return tuple(term for part in self.parts for term in part.expand(axes))
+
+
+@dataclass(frozen=True)
+class Scaled(Operator):
+    """A number or a function of the points, times an operator."""
+
+    coefficient: float | Function
+    operator: Operator
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        terms = self.operator.expand(axes)
+        if isinstance(self.coefficient, Real):
+            c = float(self.coefficient)
+            return tuple(Term(t.orders, c * t.factor, t.functions) for t in terms)
+        front = ((self.coefficient, (0,) * len(axes)),)
+        return tuple(Term(t.orders, t.factor, front + t.functions) for t in terms)
+
+
+@dataclass(frozen=True)
+class Composition(Operator):
+    """left @ right: apply `right` first. Functions in `right` are differentiated by `left`."""
+
+    left: Operator
+    right: Operator
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return tuple(
+            term
+            for outer in self.left.expand(axes)
+            for inner in self.right.expand(axes)
+            for term in _compose(outer, inner)
+        )
+
+
+def _compose(outer: Term, inner: Term) -> Iterator[Term]:
+    """D^alpha (f_1 ... f_m D^beta) by the Leibniz rule over the m functions and D^beta."""
+    if any(isinstance(f, NormalComponent) for f, _ in inner.functions) and any(outer.orders):
+        raise ValueError("the boundary normal cannot be differentiated: keep it outermost")
+    slots = len(inner.functions) + 1
+    for split in _distributions(outer.orders, slots):
+        multiplicity = math.prod(
+            _multinomial(alpha, [part[i] for part in split]) for i, alpha in enumerate(outer.orders)
+        )
+        functions = tuple(
+            (f, _add(gamma, part))
+            for (f, gamma), part in zip(inner.functions, split[:-1], strict=True)
+        )
+        yield Term(
+            _add(inner.orders, split[-1]),
+            outer.factor * inner.factor * multiplicity,
+            outer.functions + functions,
+        )
+
+
+def _distributions(orders: Orders, slots: int) -> Iterator[tuple[Orders, ...]]:
+    """Every way to hand out the derivatives `orders` to `slots` factors."""
+    per_axis = [list(_partitions(n, slots)) for n in orders]
+    for choice in itertools.product(*per_axis):
+        yield tuple(tuple(axis[s] for axis in choice) for s in range(slots))
+
+
+def _partitions(n: int, slots: int) -> Iterator[tuple[int, ...]]:
+    if slots == 1:
+        yield (n,)
+        return
+    for first in range(n + 1):
+        for rest in _partitions(n - first, slots - 1):
+            yield (first, *rest)
+
+
+def _multinomial(n: int, parts: Sequence[int]) -> int:
+    return math.factorial(n) // math.prod(math.factorial(k) for k in parts)
+
+
+def _unit(d: int, i: int, order: int) -> Orders:
+    return tuple(order if k == i else 0 for k in range(d))
+
+
+def _add(a: Orders, b: Orders) -> Orders:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def _index(axes: Sequence[str], name: str, operator: Operator) -> int:
+    if name not in axes:
+        raise ValueError(
+            f"{operator!r} uses the axis {name!r}, but the domain has {', '.join(axes)}"
+        )
+    return list(axes).index(name)
+
+
+def symbol(
+    terms: Sequence[Term], points: Array, normals: Array | None = None
+) -> dict[Orders, Array]:
+    """Coefficients at the points: the operator is sum_alpha symbol[alpha] * D^alpha there."""
+    values = _function_values(terms, points, normals)
+    coefficients: dict[Orders, Array] = {}
+    for term in terms:
+        value = np.full(len(points), term.factor)
+        for key in term.functions:
+            value = value * values[key]
+        coefficients[term.orders] = coefficients.get(term.orders, 0.0) + value
+    return coefficients
+
+
+def apply_to_function(
+    terms: Sequence[Term], function: Function, points: Array, normals: Array | None = None
+) -> Array:
+    """The operator applied to a known function, by forward-mode differentiation."""
+    d = points.shape[1]
+    scalar = tuple(Term((0,) * d, t.factor, (*t.functions, (function, t.orders))) for t in terms)
+    found = symbol(scalar, points, normals)
+    return found.get((0,) * d, np.zeros(len(points)))
+
+
+def _function_values(
+    terms: Sequence[Term], points: Array, normals: Array | None
+) -> dict[tuple[Function | NormalComponent, Orders], Array]:
+    wanted: dict[Function | NormalComponent, set[Orders]] = {}
+    for term in terms:
+        for function, gamma in term.functions:
+            wanted.setdefault(function, set()).add(gamma)
+    values: dict[tuple[Function | NormalComponent, Orders], Array] = {}
+    for function, gammas in wanted.items():
+        if isinstance(function, NormalComponent):
+            if normals is None:
+                raise ValueError(
+                    "NormalDerivative needs a boundary normal: use it in a Condition, "
+                    "or write D(x=1) for a derivative in the interior"
+                )
+            found = {gamma: normals[:, function.axis] for gamma in gammas}
+        else:
+            found = derivatives(function, sorted(gammas), points)
+        for gamma, value in found.items():
+            values[function, gamma] = value
+    return values
+
+
+def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> dict[Orders, Array]:
+    """Values and derivatives of a user's function at the points, checked point by point.
+
+    The function sees the whole (n, d) array. Its plain value is computed as it is, so NumPy code
+    is fine; derivatives are taken by JAX, so they need a function written with `jax.numpy`.
+    """
+    plain = [g for g in gammas if not any(g)]
+    higher = [g for g in gammas if any(g)]
+    found = {g: function_values(function, points) for g in plain}
+    if higher:
+
+        @jax.jit
+        def evaluate(x: jax.Array) -> list[jax.Array]:
+            return [_directional(function, gamma)(x) for gamma in higher]
+
+        try:
+            results = evaluate(jnp.asarray(points))
+        except jax.errors.TracerArrayConversionError:
+            raise TypeError(
+                f"{function_name(function)} must be differentiated, which needs jax.numpy inside "
+                f"it: replace NumPy calls such as np.tanh by jnp.tanh"
+            ) from None
+        for gamma, value in zip(higher, results, strict=True):
+            what = f"the derivative {gamma} of {function_name(function)}"
+            found[gamma] = check_values(np.asarray(value), points, what)
+    return found
+
+
+def _directional(function: Function, gamma: Orders) -> Function:
+    """D^gamma of a batched function: one forward-mode pass per order of each axis."""
+    for axis, order in enumerate(gamma):
+        for _ in range(order):
+            function = _along(function, axis)
+    return function
+
+
+def _along(function: Function, axis: int) -> Function:
+    def derivative(x: jax.Array) -> jax.Array:
+        direction = jnp.zeros_like(x).at[:, axis].set(1.0)
+        return jax.jvp(lambda p: jnp.asarray(function(p)), (x,), (direction,))[1]
+
+    return derivative
+
+
+def function_values(function: Function | float, points: Array, what: str | None = None) -> Array:
+    """A number or a function of the points as a checked (n,) array."""
+    if isinstance(function, Real):
+        return check_values(np.full(len(points), float(function)), points, what or "the value")
+    return check_values(np.asarray(function(points)), points, what or function_name(function))
+
+
+def check_values(values: Any, points: Array, what: str) -> Array:
+    """One finite float per point, or an error that names what was wrong and where."""
+    n = len(points)
+    if values.shape == ():
+        values = np.full(n, values)
+    if values.shape != (n,):
+        raise ValueError(
+            f"{what} returned shape {values.shape} for {n} points: it must map an "
+            f"(n, {points.shape[1]}) array of points to an (n,) array of values"
+        )
+    values = values.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        place = ", ".join(f"{c:.6g}" for c in points[bad[0]])
+        raise ValueError(
+            f"{what} is {values[bad[0]]} at the point ({place}), and not finite at {bad.size} of "
+            f"{n} points: it must be finite wherever it is evaluated"
+        )
+    return values
+
+
+def function_name(function: object) -> str:
+    return f"the function {getattr(function, '__name__', repr(function))!r}"

@@ -1,0 +1,236 @@
+"""What is to be solved: an equation in a domain, conditions on its faces, perhaps an ansatz."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+
+import numpy as np
+
+from tessella.domain import Array, Box
+from tessella.operators import (
+    Function,
+    Identity,
+    NormalDerivative,
+    Operator,
+    Term,
+    apply_to_function,
+    function_values,
+    symbol,
+)
+from tessella.operators import D as Derivative
+
+
+@dataclass(frozen=True)
+class Equation:
+    """`operator` applied to the unknown equals `rhs` in the interior.
+
+    `rhs` is a number or a function from an (n, d) array of points to (n,) values.
+    """
+
+    operator: Operator
+    rhs: float | Function = 0.0
+    name: str = "equation"
+
+    def __post_init__(self) -> None:
+        _check_operator(self.operator, "Equation")
+        _check_data(self.rhs, "Equation rhs")
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`operator` applied to the unknown equals `value` on some faces, in the least-squares sense.
+
+    `on` names the faces (default: all faces of the spatial axes). `weight` is the paper's lambda,
+    the factor in front of this condition's mean square in the loss. Left out, it is balanced when
+    the system is assembled, so that a row of the condition weighs as much as a row of the equation.
+    """
+
+    operator: Operator
+    value: float | Function = 0.0
+    on: tuple[str, ...] | str | None = None
+    weight: float | None = None
+    name: str = "condition"
+
+    def __post_init__(self) -> None:
+        _check_operator(self.operator, self.name)
+        _check_data(self.value, f"{self.name} value")
+        if isinstance(self.on, str):
+            object.__setattr__(self, "on", (self.on,))
+        elif self.on is not None:
+            object.__setattr__(self, "on", tuple(self.on))
+        if self.on == ():
+            raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
+        if self.weight is not None and not (np.isfinite(self.weight) and self.weight > 0):
+            raise ValueError(
+                f"{self.name} weight must be a positive number, got {self.weight!r}; leave it out "
+                f"to have it balanced, or drop the condition"
+            )
+
+    def faces(self, domain: Box) -> tuple[str, ...]:
+        names = domain.walls if self.on is None else self.on
+        return tuple(domain.face(name).name for name in names)
+
+
+def Dirichlet(
+    value: float | Function = 0.0,
+    on: Sequence[str] | str | None = None,
+    weight: float | None = None,
+    name: str = "dirichlet",
+) -> Condition:
+    """u = value."""
+    return Condition(Identity(), value, on, weight, name)  # type: ignore[arg-type]
+
+
+def Neumann(
+    value: float | Function = 0.0,
+    on: Sequence[str] | str | None = None,
+    weight: float | None = None,
+    name: str = "neumann",
+) -> Condition:
+    """du/dn = value, with the outward normal n."""
+    return Condition(NormalDerivative(), value, on, weight, name)  # type: ignore[arg-type]
+
+
+def Robin(
+    alpha: float | Function,
+    beta: float | Function,
+    value: float | Function = 0.0,
+    on: Sequence[str] | str | None = None,
+    weight: float | None = None,
+    name: str = "robin",
+) -> Condition:
+    """alpha u + beta du/dn = value, with the outward normal n."""
+    operator = alpha * Identity() + beta * NormalDerivative()
+    return Condition(operator, value, on, weight, name)  # type: ignore[arg-type]
+
+
+def Initial(
+    value: float | Function = 0.0,
+    axis: str = "t",
+    weight: float | None = None,
+    name: str = "initial value",
+) -> Condition:
+    """u = value where the time axis begins."""
+    return Condition(Identity(), value, (f"{axis}min",), weight, name)
+
+
+def InitialVelocity(
+    value: float | Function = 0.0,
+    axis: str = "t",
+    weight: float | None = None,
+    name: str = "initial velocity",
+) -> Condition:
+    """du/dt = value where the time axis begins."""
+    return Condition(Derivative(**{axis: 1}), value, (f"{axis}min",), weight, name)
+
+
+@dataclass(frozen=True)
+class Ansatz:
+    """Hard constraints: u = offset + multiplier * v, with v the random features (Lagaris 1998).
+
+    Where the multiplier vanishes u equals the offset exactly. Both are numbers or functions of the
+    points; functions that the operators differentiate must be written with `jax.numpy`. The
+    offset moves to the right-hand side by itself.
+    """
+
+    multiplier: float | Function = 1.0
+    offset: float | Function = 0.0
+
+    def __post_init__(self) -> None:
+        _check_data(self.multiplier, "Ansatz multiplier")
+        _check_data(self.offset, "Ansatz offset")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A linear boundary or initial value problem, checked when it is stated.
+
+    `equation` may be a list when several equations hold for the same unknown. `exact` is optional
+    and used for error reports only. `parameters` are numbers worth remembering in results.
+    """
+
+    domain: Box
+    equation: Equation | Sequence[Equation]
+    conditions: Sequence[Condition] = ()
+    ansatz: Ansatz = field(default_factory=Ansatz)
+    exact: Function | None = None
+    name: str = "problem"
+    parameters: dict[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        equations = (
+            (self.equation,) if isinstance(self.equation, Equation) else tuple(self.equation)
+        )
+        conditions = (
+            (self.conditions,)
+            if isinstance(self.conditions, Condition)
+            else tuple(self.conditions)
+        )
+        if not equations:
+            raise ValueError("Problem needs at least one Equation")
+        object.__setattr__(self, "equation", equations)
+        object.__setattr__(self, "conditions", _distinct_names(conditions))
+        for part in (*equations, *conditions):
+            part.operator.expand(self.domain.axes)
+        for condition in conditions:
+            condition.faces(self.domain)
+
+    @property
+    def equations(self) -> tuple[Equation, ...]:
+        return self.equation  # type: ignore[return-value]
+
+    def symbol(
+        self, operator: Operator, points: Array, normals: Array | None = None
+    ) -> dict[tuple[int, ...], Array]:
+        """Coefficients of `operator @ multiplier` at the points: how the operator acts on v."""
+        multiplier = self.ansatz.multiplier
+        if isinstance(multiplier, Real):
+            whole = float(multiplier) * operator
+        else:
+            whole = operator @ multiplier
+        return symbol(whole.expand(self.domain.axes), points, normals)
+
+    def lift(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
+        """The operator applied to the ansatz's offset at the points."""
+        terms: tuple[Term, ...] = operator.expand(self.domain.axes)
+        offset = self.ansatz.offset
+        if isinstance(offset, Real):
+            plain = tuple(t for t in terms if not any(t.orders))
+            value = symbol(plain, points, normals) if offset else {}
+            return float(offset) * value.get((0,) * self.domain.dimension, np.zeros(len(points)))
+        return apply_to_function(terms, offset, points, normals)
+
+    def exact_values(self, points: Array) -> Array:
+        if self.exact is None:
+            raise ValueError(f"{self.name!r} has no exact solution: pass exact=... to Problem")
+        return function_values(self.exact, points, "the exact solution")
+
+
+def _distinct_names(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
+    """Number conditions that share a name, so that reports can tell them apart."""
+    names = [c.name for c in conditions]
+    distinct = []
+    for i, condition in enumerate(conditions):
+        if names.count(condition.name) > 1:
+            number = names[: i + 1].count(condition.name)
+            condition = dataclasses.replace(condition, name=f"{condition.name} {number}")
+        distinct.append(condition)
+    return tuple(distinct)
+
+
+def _check_operator(operator: object, what: str) -> None:
+    if not isinstance(operator, Operator):
+        raise TypeError(
+            f"{what} operator must be built from D, Laplacian, Identity, ... so that it is linear, "
+            f"got {operator!r}"
+        )
+
+
+def _check_data(value: object, what: str) -> None:
+    if not (isinstance(value, Real) or callable(value)):
+        raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")
+
+

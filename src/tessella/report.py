@@ -1,0 +1,175 @@
+"""What happened, for people and for JSON."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+
+_COMPILING = [0.0]
+
+
+def _count_compilation(event: str, seconds: float, **_: Any) -> None:
+    if event.startswith("/jax/core/compile/"):
+        _COMPILING[0] += seconds
+
+
+jax.monitoring.register_event_duration_secs_listener(_count_compilation)
+
+
+@dataclass
+class Stopwatch:
+    """Wall seconds per named phase; `compile` is the part of them spent in XLA's compiler."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _compiling: float = field(default_factory=lambda: _COMPILING[0])
+    _started: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = self.seconds.get(name, 0.0) + time.perf_counter() - start
+
+    def total(self) -> dict[str, float]:
+        return {
+            **self.seconds,
+            "compile": _COMPILING[0] - self._compiling,
+            "total": time.perf_counter() - self._started,
+        }
+
+
+@dataclass(frozen=True)
+class Report:
+    """The figures of one solve. A quantity that was not computed is None."""
+
+    problem: str
+    seed: int
+    solver: str
+    device: str
+    rows: int
+    columns: int
+    columns_kept: int
+    iterations: int
+    stop_reason: str
+    advice: str
+    weights: dict[str, float]
+    residual: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_memory_mib: float = 0.0
+    error: dict[str, float] | None = None
+    error_oracle_minimum: float | None = None
+    oracle_iteration: int | None = None
+    error_at_stopping_rule: float | None = None
+    stopping_rule_iteration: int | None = None
+    error_estimate: float | None = None
+    condition: dict[str, float | None] = field(
+        default_factory=lambda: {"M": None, "M_hat": None, "preconditioned": None}
+    )
+    parameters: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    preset: str | None = None
+
+    @property
+    def dropped_percent(self) -> float:
+        return 100.0 * (1 - self.columns_kept / self.columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types; the keys outside tools rely on come first."""
+        return {
+            "problem": self.problem,
+            "preset": self.preset,
+            "seed": self.seed,
+            "solver": self.solver,
+            "rows": self.rows,
+            "columns": self.columns,
+            "columns_kept": self.columns_kept,
+            "dropped_percent": self.dropped_percent,
+            "iterations": self.iterations,
+            "stop_reason": self.stop_reason,
+            "error": self.error,
+            "error_oracle_minimum": self.error_oracle_minimum,
+            "error_estimate": self.error_estimate,
+            "residual": self.residual,
+            "condition": self.condition,
+            "seconds": self.seconds,
+            "peak_memory_mib": self.peak_memory_mib,
+            "advice": self.advice,
+            "oracle_iteration": self.oracle_iteration,
+            "error_at_stopping_rule": self.error_at_stopping_rule,
+            "stopping_rule_iteration": self.stopping_rule_iteration,
+            "weights": self.weights,
+            "parameters": self.parameters,
+            "settings": self.settings,
+            "device": self.device,
+        }
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """(label, text) pairs for a person, most important first."""
+        yield "system", f"{self.rows:,} rows x {self.columns:,} columns"
+        yield (
+            "features kept",
+            f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",
+        )
+        yield "solver", f"{self.solver}, {self.iterations:,} iterations"
+        yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
+        for name, value in self.residual.items():
+            yield f"residual, {name}", f"{value:.2e} rms (weight {self.weights[name]:.3g})"
+        yield from self._error_lines()
+        if any(v is not None for v in self.condition.values()):
+            labels = {"M": "M", "M_hat": "filtered", "preconditioned": "preconditioned"}
+            yield (
+                "condition",
+                ", ".join(
+                    f"{labels[k]} {v:.1e}" for k, v in self.condition.items() if v is not None
+                ),
+            )
+        times = ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items() if k != "total")
+        yield "seconds", f"{self.seconds.get('total', 0.0):.2f} ({times})"
+        yield "peak memory", f"{self.peak_memory_mib:,.0f} MiB"
+
+    def _error_lines(self) -> Iterator[tuple[str, str]]:
+        if self.error is None:
+            yield "error", "unknown: the problem has no exact solution"
+            return
+        yield (
+            "error",
+            f"{self.error['l1_normalised']:.2e} normalised L1, "
+            f"{self.error['l2_relative']:.2e} relative L2, {self.error['max']:.2e} max",
+        )
+        if self.error_at_stopping_rule is not None:
+            yield (
+                "  at stopping rule",
+                f"{self.error_at_stopping_rule:.2e} at iteration {self.stopping_rule_iteration:,}",
+            )
+        if self.error_oracle_minimum is not None:
+            yield (
+                "  oracle minimum",
+                f"{self.error_oracle_minimum:.2e} at iteration {self.oracle_iteration:,} "
+                f"(picked with the exact solution)",
+            )
+
+    def __str__(self) -> str:
+        pairs = list(self.lines())
+        width = max(len(label) for label, _ in pairs)
+        title = self.problem + (f" ({self.preset})" if self.preset else "")
+        body = "\n".join(f"  {label:<{width}}  {text}" for label, text in pairs)
+        return f"{title}\n{body}"
+
+
+def error_norms(computed: np.ndarray, exact: np.ndarray) -> dict[str, float]:
+    """The paper's normalised L1 (mean |e| / std u), relative L2 and maximum error."""
+    difference = computed - exact
+    spread, size = float(np.std(exact)), float(np.linalg.norm(exact))
+    return {
+        "l1_normalised": float(np.mean(np.abs(difference))) / (spread or 1.0),
+        "l2_relative": float(np.linalg.norm(difference)) / (size or 1.0),
+        "max": float(np.max(np.abs(difference))),
+    }

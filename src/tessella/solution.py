@@ -1,0 +1,165 @@
+"""The solution as a function: call it, differentiate it, measure it, plot it, keep it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tessella.assembly import evaluate_at
+from tessella.basis import Basis, evaluate_blocks, window_tables
+from tessella.collocation import Grid
+from tessella.domain import Array
+from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.krylov import History
+from tessella.linalg.preconditioners import Preconditioner
+from tessella.operators import Identity, Operator
+from tessella.problem import Problem
+from tessella.report import Report, error_norms
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+PAIRS = 1 << 14
+"""(point, subdomain) pairs evaluated at a time; a fixed number, so that it compiles once."""
+
+
+@dataclass(frozen=True, repr=False)
+class Solution:
+    """u = offset + multiplier * sum_jk a_jk omega_j phi_jk, and the report of how it was found."""
+
+    problem: Problem
+    basis: Basis
+    coefficients: Array
+    report: Report
+    history: History
+
+    def __call__(self, points: ArrayLike) -> Array:
+        """Values at an (n, d) array of points of the domain."""
+        return self.apply(Identity(), points)
+
+    def apply(self, operator: Operator, points: ArrayLike) -> Array:
+        """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`."""
+        x = self.problem.domain.points(points)
+        _check_inside(self.problem, x)
+        symbol = self.problem.symbol(operator, x)
+        values = self.problem.lift(operator, x)
+        if not symbol:
+            return values
+        alphas = sorted(symbol)
+        coefficients = np.stack([symbol[alpha] for alpha in alphas])
+        local = self.coefficients.reshape(self.basis.decomposition.count, -1)
+        subdomain, point = self.basis.decomposition.seen(x)
+        tables = window_tables(self.basis, x, symbol)
+        size = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
+        for start in range(0, len(point), size):
+            pair = np.minimum(np.arange(start, start + size), len(point) - 1)
+            j, n = subdomain[pair], point[pair]
+            blocks = evaluate_blocks(
+                self.basis,
+                j,
+                np.arange(size)[:, None],
+                np.ones(size, dtype=np.int64),
+                x[n],
+                tables[:, :, n],
+                dict(zip(alphas, coefficients[:, n], strict=True)),
+            )
+            parts = np.einsum("pc,pc->p", np.asarray(blocks)[:, :, 0], local[j])
+            used = min(size, len(point) - start)
+            values += np.bincount(n[:used], parts[:used], minlength=len(x))
+        return values
+
+    def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
+        """Normalised L1, relative L2 and maximum error against the exact solution."""
+        given = self.problem.domain.points(points) if points is not None else None
+        at = test_points(self.problem, self.basis, None) if given is None else given
+        if at is None:
+            self.problem.exact_values(np.zeros((0, self.problem.domain.dimension)))
+        assert at is not None
+        return error_norms(self(at), self.problem.exact_values(at))
+
+    def residual(self, points: ArrayLike) -> Array:
+        """The first equation's left side minus its right side at the points."""
+        x = self.problem.domain.points(points)
+        equation = self.problem.equations[0]
+        rhs = equation.rhs(x) if callable(equation.rhs) else equation.rhs
+        return self.apply(equation.operator, x) - rhs
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """A picture of the solution, beside the exact one if known; saved if a path is given."""
+        from tessella.plotting import plot_solution
+
+        return plot_solution(self, path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the solution to a file that `tessella.load` reads."""
+        from tessella.io import save
+
+        return save(self, path)
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.report.problem!r}: {len(self.coefficients):,} coefficients>"
+
+
+def _check_inside(problem: Problem, x: Array) -> None:
+    domain = problem.domain
+    slack = 1e-12 * (domain.upper - domain.lower)
+    outside = np.flatnonzero(np.any((x < domain.lower - slack) | (x > domain.upper + slack), axis=1))
+    if outside.size:
+        place = ", ".join(f"{c:.6g}" for c in x[outside[0]])
+        raise ValueError(
+            f"{outside.size} of {len(x)} points lie outside {domain!r}, the first at ({place}): the "
+            f"solution is defined inside the domain only"
+        )
+    if not np.all(np.isfinite(x)):
+        raise ValueError("points contain NaN")
+
+
+def test_points(problem: Problem, basis: Basis, grid: Grid | None) -> Array | None:
+    """Where the error is measured: the given grid, or about 10,000 points; None if no exact."""
+    if problem.exact is None:
+        return None
+    if grid is None:
+        d = problem.domain.dimension
+        per_axis = {1: 1_000, 2: 100, 3: 22}.get(d, max(2, round(10_000 ** (1 / d))))
+        grid = Grid(points_per_axis=per_axis)
+    return problem.domain.grid(grid.counts(basis))
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["E", "preconditioner", "target", "spread"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class ErrorMonitor:
+    """Normalised L1 error of u = E S^-1 y + e for unknowns y, inside a jitted iteration."""
+
+    E: BlockMatrix
+    preconditioner: Preconditioner
+    target: jax.Array
+    spread: float
+
+    def __call__(self, y: jax.Array) -> jax.Array:
+        u = self.E.matvec(self.preconditioner.apply(y))
+        return jnp.mean(jnp.abs(u - self.target)) / self.spread
+
+
+def error_monitor(
+    problem: Problem, basis: Basis, preconditioner: Preconditioner, points: Array | None
+) -> ErrorMonitor | None:
+    """The monitor at these test points, or None if there are none."""
+    if points is None:
+        return None
+    E, e = evaluate_at(problem, basis, Identity(), points)
+    exact = problem.exact_values(points)
+    return ErrorMonitor(E, preconditioner, jnp.asarray(exact - e), float(np.std(exact)) or 1.0)

@@ -1,0 +1,140 @@
+"""The paper's Algorithm 2: assemble, filter, precondition, solve, substitute back."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from tessella.assembly import LeastSquares, assemble
+from tessella.basis import Basis
+from tessella.collocation import Grid
+from tessella.decomposition import Decomposition
+from tessella.features import Activation, RandomFeatures
+from tessella.linalg.conditioning import condition_number
+from tessella.linalg.krylov import LSQR, Progress, SolverResult
+from tessella.linalg.rrqr import RRQR, Filtered, Unfiltered
+from tessella.memory import device_name, peak_mib
+from tessella.problem import Problem
+from tessella.report import Report, Stopwatch
+from tessella.solution import Solution, error_monitor, test_points
+
+
+def solve(
+    problem: Problem,
+    *,
+    subdomains: int | Sequence[int] | None = None,
+    features: int | None = None,
+    overlap: float | Sequence[float] = 2.0,
+    scale: float = 1.0,
+    activation: str | Activation = "tanh",
+    depth: int = 1,
+    oversampling: float = 2.0,
+    sigma: float = 1e-10,
+    seed: int = 0,
+    basis: Basis | None = None,
+    collocation: Grid | None = None,
+    filter: RRQR | Unfiltered | None = None,
+    solver: LSQR | None = None,
+    test_grid: Grid | None = None,
+    condition: bool = False,
+    progress: Progress | None = None,
+) -> Solution:
+    """Solve a linear PDE with filtered random features.
+
+    Say how rich the basis is with `subdomains` (per axis) and `features` (per subdomain); all else
+    has a default. More features per subdomain buy accuracy fastest; more subdomains follow finer
+    structure. `basis`, `collocation`, `filter` and `solver` replace the shorthand arguments by
+    whole objects; `filter=Unfiltered()` solves without filter and preconditioner.
+
+    `test_grid` is where the error is measured if the problem has an exact solution (it plays no
+    part in the solve), `condition=True` also computes condition numbers, and `progress` is called
+    with (iterations, limit, relative residual).
+    """
+    if basis is None:
+        if subdomains is None or features is None:
+            raise ValueError(
+                "solve() needs `subdomains` and `features`, e.g. solve(problem, subdomains=8, "
+                "features=100), or a whole `basis`"
+            )
+        basis = Basis(
+            Decomposition(problem.domain, subdomains, overlap),
+            RandomFeatures(features, depth, activation, scale=scale),
+            seed,
+        )
+    elif subdomains is not None or features is not None:
+        raise ValueError("pass either `basis` or `subdomains` and `features`, not both")
+    collocation = collocation or Grid(oversampling)
+    filter = filter or RRQR(sigma)
+    solver = solver or LSQR()
+    watch = Stopwatch()
+
+    with watch.phase("assemble"):
+        system = assemble(problem, basis, collocation.rows(problem, basis))
+        jax.block_until_ready(system.M)
+    with watch.phase("filter"):
+        filtered = filter.apply(system.M)
+    with watch.phase("monitor"):
+        at = test_points(problem, basis, test_grid)
+        monitor = error_monitor(problem, basis, filtered.preconditioner, at)
+    with watch.phase("solve"):
+        state = solver.init(filtered.Q)
+        result = solver.solve(state, system.h, monitor, progress)
+        a = np.asarray(filtered.preconditioner.apply(result.x))
+
+    report = _report(problem, basis, system, filtered, result, solver)
+    if condition:
+        with watch.phase("condition"):
+            report = dataclasses.replace(report, condition=_conditions(system, filtered))
+    solution = Solution(problem, basis, a, report, result.history)
+    with watch.phase("measure"):
+        errors = solution.errors(at) if at is not None else None
+    report = dataclasses.replace(
+        report,
+        error=errors,
+        residual=system.residuals(np.asarray(system.M.matvec(a)) - system.h),
+        seconds=watch.total(),
+        peak_memory_mib=peak_mib(),
+    )
+    return dataclasses.replace(solution, report=report)
+
+
+def _conditions(system: LeastSquares, filtered: Filtered) -> dict[str, float | None]:
+    """kappa of M, of the filtered M_hat, and of M_hat S^-1."""
+    M = condition_number(system.M).value
+    everything_kept = len(filtered.kept) == system.M.shape[1]
+    M_hat = M if everything_kept else condition_number(system.M.select(filtered.kept)).value
+    Q = filtered.Q.select(filtered.kept)
+    preconditioned = None if filtered.Q is system.M else condition_number(Q).value
+    return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
+
+
+def _report(
+    problem: Problem,
+    basis: Basis,
+    system: LeastSquares,
+    filtered: Filtered,
+    result: SolverResult,
+    solver: LSQR,
+) -> Report:
+    oracle = result.history.oracle()
+    return Report(
+        problem=problem.name,
+        parameters=dict(problem.parameters),
+        seed=basis.seed,
+        solver=solver.name,
+        device=device_name(),
+        rows=system.M.shape[0],
+        columns=system.M.shape[1],
+        columns_kept=len(filtered.kept),
+        iterations=result.iterations,
+        stop_reason=str(result.stop),
+        advice=result.advice,
+        weights=system.weights,
+        oracle_iteration=oracle[0] if oracle else None,
+        error_oracle_minimum=oracle[1] if oracle else None,
+        stopping_rule_iteration=result.rule[0] if result.rule else None,
+        error_at_stopping_rule=result.rule[1] if result.rule else None,
+    )
