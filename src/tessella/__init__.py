@@ -6,16 +6,17 @@ _jax.config.update("jax_enable_x64", True)
 if _jax.dtypes.canonicalize_dtype("float64") != "float64":
     raise ImportError("tessella needs float64, but JAX refuses it: unset JAX_ENABLE_X64=0")
 
-from tessella import gallery  # noqa: E402
-from tessella.basis import Basis  # noqa: E402
-from tessella.collocation import Grid  # noqa: E402
-from tessella.decomposition import Decomposition  # noqa: E402
-from tessella.domain import Box  # noqa: E402
-from tessella.features import Activation, RandomFeatures  # noqa: E402
-from tessella.linalg.krylov import LSQR  # noqa: E402
-from tessella.linalg.rrqr import RRQR, Unfiltered  # noqa: E402
-from tessella.operators import D, Identity, Laplacian, NormalDerivative  # noqa: E402
-from tessella.problem import (  # noqa: E402
+from tessella import gallery
+from tessella.basis import Basis
+from tessella.collocation import Grid
+from tessella.decomposition import Decomposition
+from tessella.domain import Box
+from tessella.features import Activation, RandomFeatures
+from tessella.io import load
+from tessella.linalg.krylov import LSQR
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.operators import D, Identity, Laplacian, NormalDerivative
+from tessella.problem import (
     Ansatz,
     Condition,
     Dirichlet,
@@ -26,5 +27,36 @@ from tessella.problem import (  # noqa: E402
     Problem,
     Robin,
 )
-from tessella.solution import Solution  # noqa: E402
-from tessella.solve import solve  # noqa: E402
+from tessella.solution import Solution
+from tessella.solve import solve
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "LSQR",
+    "RRQR",
+    "Activation",
+    "Ansatz",
+    "Basis",
+    "Box",
+    "Condition",
+    "D",
+    "Decomposition",
+    "Dirichlet",
+    "Equation",
+    "Grid",
+    "Identity",
+    "Initial",
+    "InitialVelocity",
+    "Laplacian",
+    "Neumann",
+    "NormalDerivative",
+    "Problem",
+    "RandomFeatures",
+    "Robin",
+    "Solution",
+    "Unfiltered",
+    "gallery",
+    "load",
+    "solve",
+]

@@ -61,10 +61,11 @@ def assemble(problem: Problem, basis: Basis, rows: Sequence[Rows]) -> LeastSquar
     symbols, right_sides, fixed = [], [], {}
     for part in rows:
         source, name = part.source, part.source.name
-        is_condition = isinstance(source, Condition)
-        value = source.value if is_condition else source.rhs
-        what = f"{name} value" if is_condition else f"{name} right-hand side"
-        weight = source.weight if is_condition else 1.0
+        weight: float | None
+        if isinstance(source, Condition):
+            value, what, weight = source.value, f"{name} value", source.weight
+        else:
+            value, what, weight = source.rhs, f"{name} right-hand side", 1.0
         scale = np.sqrt((1.0 if weight is None else weight) / len(part.points))
         fixed[name] = weight
         symbol = problem.symbol(source.operator, part.points, part.normals)
@@ -176,4 +177,3 @@ def check_memory(basis: Basis, n_rows: int) -> None:
         f"a system of {n_rows:,} rows and {basis.columns:,} columns",
         "use fewer features, subdomains or points, or a smaller overlap",
     )
-

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -139,11 +140,11 @@ def _block(
             one = jnp.ones_like(x[:, i])
             windows.append([one] + [jnp.zeros_like(one)] * orders)
 
-    # D^alpha (omega phi) = sum_{gamma <= alpha} binom(alpha, gamma) D^(alpha - gamma) omega D^gamma phi
+    # D^alpha (w f) = sum over gamma <= alpha of binom(alpha, gamma) D^(alpha - gamma) w D^gamma f
     gammas = tuple(
         sorted({g for a in alphas for g in itertools.product(*(range(n + 1) for n in a))})
     )
-    on_feature = {
+    on_feature: dict[Orders, Any] = {
         gamma: sum(
             _binomial(alpha, gamma)
             * coefficients[k]
@@ -160,7 +161,7 @@ def _block(
         phi = shallow_derivatives(activation, layers[0], z, rates, gammas)
     else:
         phi = deep_derivatives(activation, layers, z, rates, gammas)
-    values = sum(phi[g] * on_feature[g][None, :] for g in gammas)
+    values: Any = sum(phi[g] * on_feature[g][None, :] for g in gammas)
     if constant:
         values = jnp.concatenate([values, on_feature[(0,) * d][None, :]])
     return values

@@ -13,7 +13,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Face:
-    """One side of a box: `xmin` is where axis `x` takes its lower end; the normal points outwards."""
+    """One side of a box: `xmin` is where `x` takes its lower end; the normal points outwards."""
 
     name: str
     axis: int

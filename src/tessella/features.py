@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -57,7 +57,7 @@ def _by_polynomial(
         p, values = Polynomial([0.0, 1.0]), [f]
         for _ in range(order):
             p = p.deriv() * slope
-            values.append(_horner(p.coef, f))
+            values.append(_horner(np.asarray(p.coef, float), f))
         return values
 
     return derivatives
@@ -89,8 +89,8 @@ ACTIVATIONS: dict[str, Activation] = {
 class Layer(NamedTuple):
     """Weights (J, width, fan_in) and biases (J, width) of one layer of every subdomain."""
 
-    weights: Array
-    biases: Array
+    weights: Any
+    biases: Any
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def shallow_derivatives(
     rates: list[jax.Array],
     gammas: tuple[Orders, ...],
 ) -> dict[Orders, jax.Array]:
-    """D^gamma of act(w.z + b) for one subdomain, shape (K, m): prod_i (w_i rate_i)^gamma_i act^(|gamma|).
+    """D^gamma act(w.z + b) = prod_i (w_i rate_i)^gamma_i act^(|gamma|) for one subdomain, (K, m).
 
     `z` are the normalised coordinates (one (m,) array per axis) and `rates` are dz_i/dx_i.
     """

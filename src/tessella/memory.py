@@ -27,9 +27,7 @@ def require(needed: int, what: str, remedy: str) -> None:
     """Raise MemoryError with figures and a remedy if `needed` bytes are not free."""
     free = available_bytes()
     if needed > free:
-        raise MemoryError(
-            f"{what} needs about {gib(needed)}, but {gib(free)} are free: {remedy}"
-        )
+        raise MemoryError(f"{what} needs about {gib(needed)}, but {gib(free)} are free: {remedy}")
 
 
 def gib(size: int) -> str:

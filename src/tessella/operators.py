@@ -71,7 +71,7 @@ class Operator:
 
     def __rmul__(self, coefficient: float | Function) -> Operator:
         if isinstance(coefficient, Real) or callable(coefficient):
-            return Scaled(coefficient, self)  # type: ignore[arg-type]
+            return Scaled(coefficient, self)
         raise TypeError(
             f"an operator can be multiplied by a number or a function of the points, "
             f"got {coefficient!r}"
@@ -171,10 +171,10 @@ class Scaled(Operator):
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         terms = self.operator.expand(axes)
-        if isinstance(self.coefficient, Real):
-            c = float(self.coefficient)
-            return tuple(Term(t.orders, c * t.factor, t.functions) for t in terms)
-        front = ((self.coefficient, (0,) * len(axes)),)
+        c = self.coefficient
+        if not callable(c):
+            return tuple(Term(t.orders, float(c) * t.factor, t.functions) for t in terms)
+        front = ((c, (0,) * len(axes)),)
         return tuple(Term(t.orders, t.factor, front + t.functions) for t in terms)
 
 
@@ -289,7 +289,7 @@ def _function_values(
                     "NormalDerivative needs a boundary normal: use it in a Condition, "
                     "or write D(x=1) for a derivative in the interior"
                 )
-            found = {gamma: normals[:, function.axis] for gamma in gammas}
+            found = dict.fromkeys(gammas, normals[:, function.axis])
         else:
             found = derivatives(function, sorted(gammas), points)
         for gamma, value in found.items():
@@ -343,7 +343,7 @@ def _along(function: Function, axis: int) -> Function:
 
 def function_values(function: Function | float, points: Array, what: str | None = None) -> Array:
     """A number or a function of the points as a checked (n,) array."""
-    if isinstance(function, Real):
+    if not callable(function):
         return check_values(np.full(len(points), float(function)), points, what or "the value")
     return check_values(np.asarray(function(points)), points, what or function_name(function))
 

@@ -10,6 +10,7 @@ from numbers import Real
 import numpy as np
 
 from tessella.domain import Array, Box
+from tessella.operators import D as Derivative
 from tessella.operators import (
     Function,
     Identity,
@@ -20,7 +21,6 @@ from tessella.operators import (
     function_values,
     symbol,
 )
-from tessella.operators import D as Derivative
 
 
 @dataclass(frozen=True)
@@ -165,17 +165,16 @@ class Problem:
             (self.equation,) if isinstance(self.equation, Equation) else tuple(self.equation)
         )
         conditions = (
-            (self.conditions,)
-            if isinstance(self.conditions, Condition)
-            else tuple(self.conditions)
+            (self.conditions,) if isinstance(self.conditions, Condition) else tuple(self.conditions)
         )
         if not equations:
             raise ValueError("Problem needs at least one Equation")
         object.__setattr__(self, "equation", equations)
         object.__setattr__(self, "conditions", _distinct_names(conditions))
-        for part in (*equations, *conditions):
-            part.operator.expand(self.domain.axes)
+        for equation in equations:
+            equation.operator.expand(self.domain.axes)
         for condition in conditions:
+            condition.operator.expand(self.domain.axes)
             condition.faces(self.domain)
 
     @property
@@ -187,17 +186,14 @@ class Problem:
     ) -> dict[tuple[int, ...], Array]:
         """Coefficients of `operator @ multiplier` at the points: how the operator acts on v."""
         multiplier = self.ansatz.multiplier
-        if isinstance(multiplier, Real):
-            whole = float(multiplier) * operator
-        else:
-            whole = operator @ multiplier
+        whole = operator @ multiplier if callable(multiplier) else float(multiplier) * operator
         return symbol(whole.expand(self.domain.axes), points, normals)
 
     def lift(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
         """The operator applied to the ansatz's offset at the points."""
         terms: tuple[Term, ...] = operator.expand(self.domain.axes)
         offset = self.ansatz.offset
-        if isinstance(offset, Real):
+        if not callable(offset):
             plain = tuple(t for t in terms if not any(t.orders))
             value = symbol(plain, points, normals) if offset else {}
             return float(offset) * value.get((0,) * self.domain.dimension, np.zeros(len(points)))
@@ -232,5 +228,3 @@ def _check_operator(operator: object, what: str) -> None:
 def _check_data(value: object, what: str) -> None:
     if not (isinstance(value, Real) or callable(value)):
         raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")
-
-

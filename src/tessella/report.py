@@ -12,11 +12,15 @@ import jax
 import numpy as np
 
 _COMPILING = [0.0]
+_COMPILATION = (
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
 
 
-def _count_compilation(event: str, seconds: float, **_: Any) -> None:
-    if event.startswith("/jax/core/compile/"):
-        _COMPILING[0] += seconds
+def _count_compilation(event: str, duration_secs: float, **_: str | int) -> None:
+    if event in _COMPILATION:
+        _COMPILING[0] += duration_secs
 
 
 jax.monitoring.register_event_duration_secs_listener(_count_compilation)

@@ -113,12 +113,14 @@ class Solution:
 def _check_inside(problem: Problem, x: Array) -> None:
     domain = problem.domain
     slack = 1e-12 * (domain.upper - domain.lower)
-    outside = np.flatnonzero(np.any((x < domain.lower - slack) | (x > domain.upper + slack), axis=1))
+    outside = np.flatnonzero(
+        np.any((x < domain.lower - slack) | (x > domain.upper + slack), axis=1)
+    )
     if outside.size:
         place = ", ".join(f"{c:.6g}" for c in x[outside[0]])
         raise ValueError(
-            f"{outside.size} of {len(x)} points lie outside {domain!r}, the first at ({place}): the "
-            f"solution is defined inside the domain only"
+            f"{outside.size} of {len(x)} points lie outside {domain!r}, the first at ({place}): "
+            f"the solution is defined inside the domain only"
         )
     if not np.all(np.isfinite(x)):
         raise ValueError("points contain NaN")

@@ -84,7 +84,7 @@ def solve(
         result = solver.solve(state, system.h, monitor, progress)
         a = np.asarray(filtered.preconditioner.apply(result.x))
 
-    report = _report(problem, basis, system, filtered, result, solver)
+    report = _report(problem, basis, system, filtered, result, filter, solver)
     if condition:
         with watch.phase("condition"):
             report = dataclasses.replace(report, condition=_conditions(system, filtered))
@@ -117,6 +117,7 @@ def _report(
     system: LeastSquares,
     filtered: Filtered,
     result: SolverResult,
+    filter: RRQR | Unfiltered,
     solver: LSQR,
 ) -> Report:
     oracle = result.history.oracle()
@@ -124,7 +125,7 @@ def _report(
         problem=problem.name,
         parameters=dict(problem.parameters),
         seed=basis.seed,
-        solver=solver.name,
+        solver=filter.prefix + solver.name,
         device=device_name(),
         rows=system.M.shape[0],
         columns=system.M.shape[1],

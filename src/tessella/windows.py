@@ -36,7 +36,9 @@ def _bump_polynomial(order: int) -> tuple[tuple[int, int, float], ...]:
     return tuple((a, b, c) for (a, b), c in terms.items() if c)
 
 
-def bump(x: jax.Array, centre: jax.Array, half_width: float, orders: int) -> list[jax.Array]:
+def bump(
+    x: jax.Array, centre: jax.Array, half_width: float | jax.Array, orders: int
+) -> list[jax.Array]:
     """The unnormalised window along one axis and its derivatives up to `orders`; zero outside."""
     h = (jnp.pi / 2) * (x - centre) / half_width
     inside = jnp.abs(x - centre) < half_width

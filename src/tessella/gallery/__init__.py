@@ -5,11 +5,11 @@ from __future__ import annotations
 import difflib
 
 from tessella.gallery.entry import Entry, Method, Preset
-from tessella.gallery.laplace import ENTRY as _laplace
-from tessella.gallery.oscillator import ENTRY as _oscillator
-from tessella.gallery.wave import ENTRY as _wave
+from tessella.gallery.laplace import LAPLACE
+from tessella.gallery.oscillator import OSCILLATOR
+from tessella.gallery.wave import WAVE
 
-ENTRIES: dict[str, Entry] = {e.name: e for e in (_oscillator, _laplace, _wave)}
+ENTRIES: dict[str, Entry] = {e.name: e for e in (OSCILLATOR, LAPLACE, WAVE)}
 
 
 def names() -> list[str]:

@@ -57,12 +57,15 @@ def _test_counts(subdomains: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(6 * S for S in subdomains)
 
 
-ENTRY = Entry(
+LAPLACE = Entry(
     "laplace",
     "multi-scale Laplacian -Laplace(u) = f with n scales in 2D",
     {
         "as-run": Preset(
-            {"n": 4}, Method(subdomains=16, overlap=2.9, features=16), laplace, _test_counts,
+            {"n": 4},
+            Method(subdomains=16, overlap=2.9, features=16),
+            laplace,
+            _test_counts,
             "reproduces the paper's Table 2, which was run with four scales",
         ),
         "printed": Preset(

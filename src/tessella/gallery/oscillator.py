@@ -42,12 +42,15 @@ def _test_counts(subdomains: tuple[int, ...]) -> tuple[int, ...]:
 
 _AS_RUN = Method(subdomains=20, overlap=2.9, features=8)
 
-ENTRY = Entry(
+OSCILLATOR = Entry(
     "harmonic-oscillator",
     "damped oscillator u'' + mu u' + omega0^2 u = 0 in 1D",
     {
         "as-run": Preset(
-            {"omega0": 60.0, "mu": 4.0}, _AS_RUN, harmonic_oscillator, _test_counts,
+            {"omega0": 60.0, "mu": 4.0},
+            _AS_RUN,
+            harmonic_oscillator,
+            _test_counts,
             "reproduces the paper's Table 1",
         ),
         "printed": Preset(

@@ -64,7 +64,7 @@ def _printed_counts(subdomains: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(4 * S for S in subdomains)
 
 
-ENTRY = Entry(
+WAVE = Entry(
     "wave",
     "wave equation on a square, a Gaussian of width lambda spreading, in (2+1)D",
     {

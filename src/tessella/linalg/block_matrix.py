@@ -46,9 +46,7 @@ class Block(NamedTuple):
     columns: np.ndarray
 
 
-@partial(
-    jax.tree_util.register_dataclass, data_fields=["groups"], meta_fields=["shape"]
-)
+@partial(jax.tree_util.register_dataclass, data_fields=["groups"], meta_fields=["shape"])
 @dataclass(frozen=True)
 class BlockMatrix:
     groups: tuple[Group, ...]
@@ -57,10 +55,12 @@ class BlockMatrix:
     @jax.jit
     def matvec(self, v: jax.Array) -> jax.Array:
         """M v."""
-        out = jnp.zeros(self.shape[0])
-        for g in self.groups:
-            out = out.at[g.rows].add(_contract_columns(g.values, v[g.columns]))
-        return out
+        # One buffer per group, so that one group's scatter overlaps the next one's contraction.
+        parts = [
+            jnp.zeros(self.shape[0]).at[g.rows].add(_contract_columns(g.values, v[g.columns]))
+            for g in self.groups
+        ]
+        return sum(parts[1:], parts[0])
 
     @jax.jit
     def rmatvec(self, u: jax.Array) -> jax.Array:
@@ -77,9 +77,7 @@ class BlockMatrix:
         for g in self.groups:
             values, rows, columns = (np.asarray(a) for a in (g.values, g.rows, g.columns))
             for b, (height, width) in enumerate(zip(g.heights, g.widths, strict=True)):
-                yield Block(
-                    values[b, :width, :height].T, rows[b, :height], columns[b, :width]
-                )
+                yield Block(values[b, :width, :height].T, rows[b, :height], columns[b, :width])
 
     def scale_rows(self, factors: Array) -> BlockMatrix:
         """diag(factors) M."""

@@ -10,8 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -84,7 +83,7 @@ class SolverResult:
 class Monitor(Protocol):
     """Measures the true error of the unknowns; a pytree, so that it can enter a jitted loop."""
 
-    def __call__(self, x: jax.Array) -> jax.Array: ...
+    def __call__(self, y: jax.Array) -> jax.Array: ...
 
 
 class _State(NamedTuple):
@@ -106,9 +105,9 @@ class LSQR:
 
     max_iterations  most iterations
     atol, btol      stop when |A^T r| <= atol |A| |r| (a least-squares optimum), or when
-                    |r| <= btol |b| + atol |A| |x| (the system is compatible and solved). Collocation
-                    systems are rarely compatible, so atol decides. Both 0 forces every iteration,
-                    as the paper does.
+                    |r| <= btol |b| + atol |A| |x| (the system is compatible and solved).
+                    Collocation systems are rarely compatible, so atol decides. Both 0 forces
+                    every iteration, as the paper does.
     stagnation      stop when the residual fell by less than this fraction over `patience`
                     iterations; checked every 100 iterations, never when atol = btol = 0
     track_every     measure the error every so many iterations when the exact solution is known
@@ -120,7 +119,8 @@ class LSQR:
     stagnation: float = 1e-3
     patience: int = 1_000
     track_every: int = 10
-    name: str = field(default="lsqr", repr=False)
+
+    name: ClassVar[str] = "lsqr"
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:
@@ -199,11 +199,7 @@ class LSQR:
         small = history.normal_residual <= usual.atol * norm_A * r
         small |= r <= usual.btol * norm_b
         ends = [int(np.argmax(small)) + 1] if small.any() else []
-        ends += [
-            n
-            for n in range(CHUNK, len(r) + 1, CHUNK)
-            if usual._stagnates(r[:n])
-        ][:1]
+        ends += [n for n in range(CHUNK, len(r) + 1, CHUNK) if usual._stagnates(r[:n])][:1]
         iteration = min([*ends, len(r)])
         measured = np.flatnonzero(np.isfinite(history.error[:iteration]))
         if not measured.size:

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import ClassVar, NamedTuple, TypeVar
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,7 +23,6 @@ from tessella.linalg.preconditioners import (
     TriangularGroup,
     Unpreconditioned,
 )
-
 
 T = TypeVar("T")
 
@@ -52,6 +51,8 @@ class Filtered:
 class Unfiltered:
     """Keep every feature and solve for the coefficients themselves."""
 
+    prefix: ClassVar[str] = ""
+
     def apply(self, M: BlockMatrix) -> Filtered:
         n = M.shape[1]
         return Filtered(M, Unpreconditioned(), np.arange(n))
@@ -61,12 +62,14 @@ class Unfiltered:
 class RRQR:
     """Filter every block by column-pivoted QR, keeping |R_ii| > sigma |R_11| (the paper's rule).
 
-    sigma   0 keeps every column that is not exactly dependent; 1e-8 is the paper's baseline. Smaller
-            keeps more features (accuracy), larger drops more (conditioning and speed).
+    sigma   0 keeps every column that is not exactly dependent; 1e-8 is the paper's baseline.
+            Smaller keeps more features (accuracy), larger drops more (conditioning, speed).
     strong  swap columns until the factorisation is strong in the sense of Gu and Eisenstat (1996):
             |R_11^-1 R_12| <= f entrywise, so the kept columns span the block nearly as well as the
             singular vectors would; rarely different from plain pivoting, and slower.
     """
+
+    prefix: ClassVar[str] = "rrqr-"
 
     sigma: float = 1e-8
     strong: bool = False
@@ -142,7 +145,7 @@ def strong_order(R: Array, k: int, f: float) -> np.ndarray:
         swap = np.arange(R.shape[1])
         swap[[i, k + j]] = swap[[k + j, i]]
         order = order[swap]
-        R = np.linalg.qr(R[:, swap], mode="r")
+        R = np.asarray(np.linalg.qr(R[:, swap], mode="r"))
 
 
 def _pivoted(block: Array) -> tuple[Array, np.ndarray, Array]:

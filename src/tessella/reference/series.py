@@ -40,7 +40,7 @@ class GaussianWave:
         a, b = self._amplitudes
         product = np.abs(np.outer(a, b))
         m, n = np.nonzero(product > self.cutoff)
-        return m + 1.0, n + 1.0, a[m] * b[n]
+        return np.asarray(m + 1, float), np.asarray(n + 1, float), a[m] * b[n]
 
     @cached_property
     def truncation(self) -> float:

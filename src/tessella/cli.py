@@ -1,0 +1,167 @@
+"""The command line: `tessella list`, `tessella solve`."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Annotated, Any
+
+import jax
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    Progress,
+    TaskID,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+from rich.table import Table
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Solve linear PDEs with filtered random features on overlapping subdomains.",
+)
+console = Console()
+
+
+@app.command("list")
+def list_problems() -> None:
+    """Show the gallery: named problems with exact solutions."""
+    from tessella import gallery
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("name", "parameters", "presets", "what it is"):
+        table.add_column(title, no_wrap=title == "name")
+    for entry in gallery.ENTRIES.values():
+        parameters = next(iter(entry.presets.values())).parameters
+        shown = " ".join(f"{k}={v:g}" for k, v in parameters.items())
+        table.add_row(entry.name, shown, " ".join(entry.presets), entry.summary)
+    console.print(table)
+
+
+@app.command()
+def solve(
+    name: Annotated[str, typer.Argument(help="a problem from `tessella list`")],
+    preset: Annotated[
+        str, typer.Option(help="as-run reproduces the paper's tables, printed follows its text")
+    ] = "as-run",
+    seed: Annotated[int, typer.Option(help="seed of the random features")] = 0,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", help="change a number; repeat as needed"),
+    ] = None,
+    solver: Annotated[
+        str, typer.Option(help="rrqr-lsqr (the paper's), or lsqr (unfiltered)")
+    ] = "rrqr-lsqr",
+    condition: Annotated[
+        bool, typer.Option("--condition", help="compute the condition numbers too")
+    ] = False,
+    json_file: Annotated[
+        Path | None, typer.Option("--json", help="write the figures to this file (- for stdout)")
+    ] = None,
+    plot: Annotated[Path | None, typer.Option(help="draw the solution to this file")] = None,
+    save: Annotated[Path | None, typer.Option(help="save the solution to this file")] = None,
+) -> None:
+    """Solve one problem of the gallery and report."""
+    from tessella import gallery
+
+    for target in (json_file, plot, save):
+        if target is not None and str(target) != "-" and not target.absolute().parent.is_dir():
+            raise ValueError(f"the folder of {target} does not exist: create it first")
+    entry = gallery.get(name)
+    changes = dict(parse_setting(text) for text in settings or [])
+    with _ProgressBar() as show:
+        solution = entry.solve(
+            preset,
+            seed=seed,
+            solver=solver,
+            settings=changes,
+            condition=condition,
+            progress=show,
+        )
+    quiet = json_file is not None and str(json_file) == "-"
+    if not quiet:
+        console.print(str(solution), highlight=False)
+    if json_file is not None:
+        text = json.dumps(solution.report.to_json(), indent=2)
+        if quiet:
+            print(text)
+        else:
+            json_file.write_text(text + "\n")
+    if plot is not None:
+        solution.plot(plot)
+    if save is not None:
+        solution.save(save)
+
+
+def parse_setting(text: str) -> tuple[str, Any]:
+    """KEY=VALUE with a number, a comma-separated list of numbers, true/false, or a word."""
+    key, equals, value = text.partition("=")
+    if not equals or not key or not value:
+        raise ValueError(f"--set needs KEY=VALUE, got {text!r}")
+    if "," in value:
+        return key, tuple(_number_or_word(part) for part in value.split(","))
+    return key, _number_or_word(value)
+
+
+def _number_or_word(text: str) -> int | float | bool | str:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
+
+
+class _ProgressBar:
+    """A progress bar on stderr that appears once a solve has taken two seconds."""
+
+    def __init__(self) -> None:
+        self.started = time.perf_counter()
+        self.bar: Progress | None = None
+        self.task = TaskID(0)
+
+    def __enter__(self) -> _ProgressBar:
+        return self
+
+    def __call__(self, done: int, limit: int, residual: float) -> None:
+        if self.bar is None:
+            if time.perf_counter() - self.started < 2 or not sys.stderr.isatty():
+                return
+            self.bar = Progress(
+                TextColumn("iteration {task.completed:,}"),
+                BarColumn(),
+                TextColumn("relative residual {task.fields[residual]:.1e}"),
+                TimeElapsedColumn(),
+                TimeRemainingColumn(),
+                console=Console(stderr=True),
+                transient=True,
+            )
+            self.task = self.bar.add_task("", total=limit, residual=residual)
+            self.bar.start()
+        self.bar.update(self.task, completed=done, residual=residual)
+
+    def __exit__(self, *_: object) -> None:
+        if self.bar is not None:
+            self.bar.stop()
+
+
+def main() -> None:
+    """Entry point: one line for a mistake in the input, a traceback for one of ours."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tessella"
+    jax.config.update("jax_compilation_cache_dir", str(cache))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    try:
+        app()
+    except (ValueError, MemoryError, ImportError, OSError) as error:
+        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        sys.exit(1)

@@ -1,0 +1,193 @@
+"""Solutions on disk: one .npz file of plain arrays with a JSON header; no pickle.
+
+The arrays are everything the solution needs to be evaluated (decomposition, feature weights,
+coefficients). Functions cannot be stored: a solution whose problem has an ansatz made of functions
+needs the problem again when it is loaded, and the file carries a few values of the ansatz to tell
+whether it is the same one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tessella import gallery
+from tessella.basis import Basis
+from tessella.decomposition import Decomposition
+from tessella.domain import Array, Box
+from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
+from tessella.linalg.krylov import History
+from tessella.operators import Identity, function_values
+from tessella.problem import Ansatz, Equation, Problem
+from tessella.report import Report
+from tessella.solution import Solution
+
+FORMAT = "tessella solution"
+VERSION = 1
+
+
+def save(solution: Solution, path: str | Path) -> Path:
+    """Write atomically: a reader sees the old file or the whole new one."""
+    target = Path(path)
+    if target.suffix != ".npz":
+        target = target.with_name(target.name + ".npz")
+    problem, basis = solution.problem, solution.basis
+    decomposition, features = basis.decomposition, basis.features
+    header = {
+        "format": FORMAT,
+        "version": VERSION,
+        "problem": problem.name,
+        "parameters": problem.parameters,
+        "domain": dict(zip(problem.domain.axes, problem.domain.bounds, strict=True)),
+        "ansatz": _describe_ansatz(problem.ansatz),
+        "subdomains": decomposition.subdomains,
+        "overlap": decomposition.overlap,
+        "features": {
+            **{k: getattr(features, k) for k in ("count", "depth", "constant", "bias", "scale")},
+            "activation": features.function.name,
+        },
+        "seed": basis.seed,
+        "report": dataclasses.asdict(solution.report),
+    }
+    arrays: dict[str, Array] = {
+        "coefficients": solution.coefficients,
+        "history": np.stack(
+            [solution.history.residual, solution.history.normal_residual, solution.history.error]
+        ),
+        "ansatz_probe": _probe(problem),
+    }
+    for i, layer in enumerate(basis.layers):
+        arrays[f"weights_{i}"], arrays[f"biases_{i}"] = layer
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    temporary = target.with_name(f".{target.name}.{os.getpid()}")
+    try:
+        with open(temporary, "wb") as file:
+            np.savez(file, header=text, **arrays)  # type: ignore[arg-type]
+        os.replace(temporary, target)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return target
+
+
+def load(
+    path: str | Path, problem: Problem | None = None, activation: Activation | None = None
+) -> Solution:
+    """Read a solution back.
+
+    `problem` is needed when the ansatz is made of functions and the problem is not in the gallery;
+    without it the loaded solution can be evaluated and differentiated, but knows no equation.
+    `activation` is needed when the features used an activation of your own.
+    """
+    header, arrays = _read(Path(path))
+    try:
+        report = Report(**header["report"])
+        domain = Box(**{axis: tuple(ends) for axis, ends in header["domain"].items()})
+        problem = _problem(header, domain, problem, report, path)
+        features = RandomFeatures(
+            **{**header["features"], "activation": _activation(header, activation, path)}
+        )
+        decomposition = Decomposition(domain, header["subdomains"], header["overlap"])
+        basis = Basis(decomposition, features, header["seed"])
+        layers = tuple(
+            Layer(arrays[f"weights_{i}"], arrays[f"biases_{i}"]) for i in range(features.depth)
+        )
+        coefficients, history = arrays["coefficients"], History(*arrays["history"])
+    except (KeyError, TypeError) as missing:
+        raise ValueError(f"{path} is damaged: {missing} is missing from it") from None
+    if coefficients.shape != (basis.columns,):
+        raise ValueError(
+            f"{path} is damaged: {coefficients.shape} coefficients for {basis.columns}"
+        )
+    basis.__dict__["layers"] = layers
+    if not np.allclose(_probe(problem), arrays["ansatz_probe"], rtol=1e-12, atol=1e-12):
+        raise ValueError(
+            f"{path} was solved with another ansatz than the given problem has: pass the problem "
+            f"it was solved for"
+        )
+    return Solution(problem, basis, coefficients, report, history)
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
+    if not path.exists():
+        raise FileNotFoundError(f"no solution file {path}")
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+    except (zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
+        raise ValueError(
+            f"{path} is not a tessella solution, or is truncated ({error}): save it again"
+        ) from None
+    try:
+        header = json.loads(arrays.pop("header").tobytes().decode())
+        ours = header["format"] == FORMAT
+    except (KeyError, ValueError, TypeError, AttributeError):
+        ours = False
+    if not ours:
+        raise ValueError(f"{path} is not a tessella solution: it has no header of ours")
+    if header.get("version") != VERSION:
+        raise ValueError(
+            f"{path} has format version {header.get('version')}, this tessella reads {VERSION}: "
+            f"load it with the version that wrote it, or solve again"
+        )
+    return header, arrays
+
+
+def _describe_ansatz(ansatz: Ansatz) -> dict[str, float | str]:
+    return {
+        name: "function" if callable(value) else float(value)
+        for name, value in (("multiplier", ansatz.multiplier), ("offset", ansatz.offset))
+    }
+
+
+def _problem(
+    header: dict[str, Any], domain: Box, given: Problem | None, report: Report, path: str | Path
+) -> Problem:
+    if given is not None:
+        if given.domain != domain:
+            raise ValueError(
+                f"{path} was solved on {domain!r}, the given problem on {given.domain!r}"
+            )
+        return given
+    if report.preset and header["problem"] in gallery.ENTRIES:
+        return gallery.get(header["problem"]).problem(report.preset, **header["parameters"])
+    ansatz = header["ansatz"]
+    if "function" in ansatz.values():
+        raise ValueError(
+            f"{path} has an ansatz made of functions, which a file cannot hold: pass the problem, "
+            f"load(path, problem=...)"
+        )
+    return Problem(
+        domain,
+        Equation(Identity()),
+        ansatz=Ansatz(**ansatz),
+        name=header["problem"],
+        parameters=header["parameters"],
+    )
+
+
+def _activation(
+    header: dict[str, Any], given: Activation | None, path: str | Path
+) -> str | Activation:
+    name = header["features"]["activation"]
+    if given is not None:
+        return given
+    if name not in ACTIVATIONS:
+        raise ValueError(
+            f"{path} uses the activation {name!r}: pass it, load(path, activation=...)"
+        )
+    return name
+
+
+def _probe(problem: Problem) -> Array:
+    """Values of the ansatz at a few fixed points inside the domain."""
+    domain = problem.domain
+    inside = np.random.default_rng(0).uniform(0.1, 0.9, (4, domain.dimension))
+    points = domain.lower + inside * (domain.upper - domain.lower)
+    ansatz = problem.ansatz
+    return np.stack([function_values(f, points) for f in (ansatz.multiplier, ansatz.offset)])

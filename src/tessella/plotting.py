@@ -1,0 +1,188 @@
+"""Pictures of solutions: lines in 1D, maps in 2D, snapshots in 2D plus time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from tessella.domain import Array
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+    from tessella.solution import Solution
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
+"""From Okabe and Ito's palette, which stays apart for colour-blind eyes."""
+
+
+def _figure(width: float, height: float) -> Figure:
+    try:
+        from matplotlib.figure import Figure as NewFigure
+    except ImportError:
+        raise ImportError("plots need matplotlib: pip install 'tessella[plot]'") from None
+    return NewFigure(figsize=(width, height), layout="constrained", dpi=150)
+
+
+def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
+    """The solution, beside the exact one and the error where it is known."""
+    domain = solution.problem.domain
+    if domain.dimension == 1:
+        figure = _lines(solution)
+    elif domain.dimension == 2:
+        figure = _maps(solution)
+    elif domain.dimension == 3 and domain.axes[2] == "t":
+        figure = _snapshots(solution)
+    else:
+        raise ValueError(
+            f"no plot for axes {domain.axes}: plots cover 1D, 2D, and two axes plus t; "
+            f"evaluate the solution on a slice and plot that"
+        )
+    figure.suptitle(_title(solution), fontsize=11)
+    if path is not None:
+        figure.savefig(path)
+    return figure
+
+
+def _title(solution: Solution) -> str:
+    report = solution.report
+    name = report.problem + (f" ({report.preset})" if report.preset else "")
+    parameters = ", ".join(f"{k} = {v:g}" for k, v in report.parameters.items())
+    error = f"error {report.error['l1_normalised']:.1e}" if report.error else ""
+    return " · ".join(part for part in (name, parameters, error) if part)
+
+
+def _lines(solution: Solution) -> Figure:
+    problem = solution.problem
+    (axis,) = problem.domain.axes
+    x = problem.domain.grid((2000,))
+    u = solution(x)
+    rows = 2 if problem.exact else 1
+    figure = _figure(8, 2 + 2 * rows)
+    axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
+    if problem.exact:
+        exact = problem.exact_values(x)
+        axes[0].plot(x[:, 0], exact, color=GREY, lw=3, alpha=0.5, label="exact")
+        axes[1].semilogy(x[:, 0], np.abs(u - exact) + 1e-17, color=ORANGE, lw=0.8)
+        axes[1].set_ylabel("absolute error")
+    axes[0].plot(x[:, 0], u, color=BLUE, lw=1.2, label="tessella")
+    centres = solution.basis.decomposition.centres[:, 0]
+    if len(centres) <= 60:
+        for centre in centres:
+            axes[0].axvline(centre, color=GREY, lw=0.4, alpha=0.5)
+    axes[0].set_ylabel("u")
+    axes[0].legend(loc="upper right")
+    axes[-1].set_xlabel(axis)
+    return figure
+
+
+def _maps(solution: Solution) -> Figure:
+    problem = solution.problem
+    domain, n = problem.domain, 201
+    points = domain.grid((n, n))
+    u = solution(points).reshape(n, n)
+    panels: list[tuple[str, Array, str]] = [("tessella", u, "values")]
+    if problem.exact:
+        exact = problem.exact_values(points).reshape(n, n)
+        panels = [
+            ("exact", exact, "values"),
+            *panels,
+            ("absolute error", np.abs(u - exact), "error"),
+        ]
+    figure = _figure(4.2 * len(panels), 3.8)
+    axes = figure.subplots(1, len(panels), squeeze=False)[0]
+    low, high = float(panels[0][1].min()), float(panels[0][1].max())
+    for ax, (title, values, kind) in zip(axes, panels, strict=True):
+        image = _image(ax, values, domain, (low, high) if kind == "values" else None)
+        ax.set_title(title)
+        figure.colorbar(image, ax=ax, shrink=0.85)
+    _outline(axes[0], solution)
+    return figure
+
+
+def _snapshots(solution: Solution, count: int = 4) -> Figure:
+    problem = solution.problem
+    domain, n = problem.domain, 101
+    times = np.linspace(*domain.bounds[2], count)
+    rows = 3 if problem.exact else 1
+    figure = _figure(3.1 * count, 2.8 * rows)
+    axes = figure.subplots(rows, count, squeeze=False)
+    plane = domain.grid((n, n, 1))
+    images: list[list[Array]] = []
+    for time in times:
+        points = plane.copy()
+        points[:, 2] = time
+        column = [solution(points).reshape(n, n)]
+        if problem.exact:
+            exact = problem.exact_values(points).reshape(n, n)
+            column = [exact, column[0], np.abs(column[0] - exact)]
+        images.append(column)
+    titles = ["exact", "tessella", "absolute error"] if problem.exact else ["tessella"]
+    for r, title in enumerate(titles):
+        low = min(float(column[r].min()) for column in images)
+        high = max(float(column[r].max()) for column in images)
+        if title != "absolute error":
+            low, high = -max(-low, high), max(-low, high)
+        for k, column in enumerate(images):
+            limits = (low, high)
+            image = _image(
+                axes[r, k], column[r], domain, limits, "RdBu_r" if low < 0 else "viridis"
+            )
+            if r == 0:
+                axes[r, k].set_title(f"t = {times[k]:.3g}")
+        axes[r, 0].set_ylabel(f"{title}\n{domain.axes[1]}")
+        figure.colorbar(image, ax=axes[r, :].tolist(), shrink=0.85)
+    return figure
+
+
+def _image(
+    ax: Any, values: Array, domain: Any, limits: tuple[float, float] | None, cmap: str = "viridis"
+) -> Any:
+    (x0, x1), (y0, y1) = domain.bounds[:2]
+    low, high = limits or (None, None)
+    ax.set_xlabel(domain.axes[0])
+    ax.set_ylabel(domain.axes[1])
+    return ax.imshow(
+        values.T,
+        origin="lower",
+        extent=(x0, x1, y0, y1),
+        vmin=low,
+        vmax=high,
+        cmap=cmap,
+        aspect="auto" if domain.axes[1] == "t" else "equal",
+        interpolation="bilinear",
+    )
+
+
+def _outline(ax: Any, solution: Solution) -> None:
+    """Mark the centres of the subdomains and outline the middle one."""
+    decomposition = solution.basis.decomposition
+    if decomposition.count > 400:
+        return
+    centres, half = decomposition.centres, decomposition.half_width
+    ax.plot(centres[:, 0], centres[:, 1], ".", color="white", ms=2, clip_on=False)
+    middle = centres[np.argmin(np.linalg.norm(centres - centres.mean(axis=0), axis=1))]
+    corner_x = middle[0] + half[0] * np.array([-1, 1, 1, -1, -1])
+    corner_y = middle[1] + half[1] * np.array([-1, -1, 1, 1, -1])
+    ax.plot(corner_x, corner_y, color="white", lw=1)
+
+
+def plot_history(solution: Solution, path: str | Path | None = None) -> Figure:
+    """Residual and, where known, error against the iteration."""
+    history = solution.history
+    figure = _figure(7, 4)
+    ax = figure.subplots()
+    steps = np.arange(1, len(history.residual) + 1)
+    ax.loglog(steps, history.residual, color=BLUE, label="residual")
+    ax.loglog(steps, history.normal_residual, color=GREY, lw=0.8, label="normal residual")
+    known = np.isfinite(history.error)
+    if known.any():
+        ax.loglog(steps[known], history.error[known], color=ORANGE, label="error (normalised L1)")
+    ax.set_xlabel("iteration")
+    ax.legend()
+    ax.set_title(_title(solution), fontsize=11)
+    if path is not None:
+        figure.savefig(path)
+    return figure
