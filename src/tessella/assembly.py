@@ -152,6 +152,7 @@ def evaluate_matrix(basis: Basis, points: Array, symbol: dict[Orders, Array]) ->
                 jnp.asarray((members[:, None] * C + np.arange(C)).astype(np.int32)),
                 heights[members],
                 np.full(len(members), C),
+                basis.decomposition.multi_index[members],
             )
         )
     return BlockMatrix(tuple(groups), (len(points), basis.columns))

@@ -29,13 +29,17 @@ UNROLL = 32
 
 
 class Group(NamedTuple):
-    """Blocks padded to one height and width; block b is values[b, :widths[b], :heights[b]]."""
+    """Blocks padded to one height and width; block b is values[b, :widths[b], :heights[b]].
+
+    `positions` (B, d) places the blocks in a grid, as a hint to solvers that order them.
+    """
 
     values: jax.Array
     rows: jax.Array
     columns: jax.Array
     heights: np.ndarray
     widths: np.ndarray
+    positions: np.ndarray | None = None
 
 
 class Block(NamedTuple):
@@ -79,6 +83,20 @@ class BlockMatrix:
             for b, (height, width) in enumerate(zip(g.heights, g.widths, strict=True)):
                 yield Block(values[b, :width, :height].T, rows[b, :height], columns[b, :width])
 
+    def pattern(self) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        """Rows and columns of every block, in the order of `blocks`."""
+        rows, columns = [], []
+        for g in self.groups:
+            r, c = np.asarray(g.rows), np.asarray(g.columns)
+            rows += [r[b, :height] for b, height in enumerate(g.heights)]
+            columns += [c[b, :width] for b, width in enumerate(g.widths)]
+        return rows, columns
+
+    def positions(self) -> Array | None:
+        """Positions of the blocks, if every group knows them."""
+        known = [g.positions for g in self.groups if g.positions is not None]
+        return np.concatenate(known) if len(known) == len(self.groups) else None
+
     def scale_rows(self, factors: Array) -> BlockMatrix:
         """diag(factors) M."""
         f = jnp.asarray(factors)
@@ -107,6 +125,7 @@ class BlockMatrix:
                     jnp.asarray(np.maximum(new, 0).astype(np.int32)),
                     g.heights,
                     widths,
+                    g.positions,
                 )
             )
         return BlockMatrix(tuple(groups), (self.shape[0], len(kept)))

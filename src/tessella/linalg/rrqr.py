@@ -209,7 +209,7 @@ def _filtered_group(
         columns[b, : len(k)] = own[b, k]
     filled = np.arange(C) < ranks[:, None]
     return (
-        Group(jnp.asarray(values[:, :C]), group.rows, jnp.asarray(columns), group.heights, ranks),
+        group._replace(values=jnp.asarray(values[:, :C]), columns=jnp.asarray(columns), widths=ranks),
         TriangularGroup(jnp.asarray(R), jnp.asarray(columns), jnp.asarray(filled)),
     )
 
