@@ -9,10 +9,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.basis import Basis, evaluate_blocks, window_tables
-from tessella.collocation import Rows
+from tessella.collocation import Rows, check_memory
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group, bucket
-from tessella.memory import require
 from tessella.operators import Operator, Orders, function_values
 from tessella.problem import Condition, Problem
 
@@ -164,17 +163,3 @@ def evaluate_at(
     """(E, e) with operator(u) = E a + e at the points, for coefficients a."""
     symbol = problem.symbol(operator, points)
     return evaluate_matrix(basis, points, symbol), problem.lift(operator, points)
-
-
-def check_memory(basis: Basis, n_rows: int) -> None:
-    """Refuse a system that would not fit, before anything is allocated.
-
-    The blocks are held twice (M and its orthonormal factor Q), with about as much again for
-    working copies while they are made.
-    """
-    entries = n_rows * basis.decomposition.pairs_per_point() * basis.features.columns
-    require(
-        3 * 8 * entries,
-        f"a system of {n_rows:,} rows and {basis.columns:,} columns",
-        "use fewer features, subdomains or points, or a smaller overlap",
-    )

@@ -6,6 +6,7 @@ import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property, partial
+from numbers import Integral
 from typing import Any
 
 import jax
@@ -32,6 +33,11 @@ class Basis:
     decomposition: Decomposition
     features: RandomFeatures
     seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.seed, Integral) or self.seed < 0:
+            raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
+        object.__setattr__(self, "seed", int(self.seed))
 
     @property
     def columns(self) -> int:

@@ -12,6 +12,7 @@ from typing import Annotated, Any
 import jax
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.progress import (
     BarColumn,
     Progress,
@@ -163,5 +164,8 @@ def main() -> None:
     try:
         app()
     except (ValueError, MemoryError, ImportError, OSError) as error:
-        Console(stderr=True).print(f"[bold red]error:[/] {error}", highlight=False)
+        text = " ".join(str(error).split())
+        Console(stderr=True, soft_wrap=True).print(
+            f"[bold red]error:[/] {escape(text)}", highlight=False
+        )
         sys.exit(1)

@@ -10,6 +10,7 @@ import numpy as np
 
 from tessella.basis import Basis
 from tessella.domain import Array
+from tessella.memory import require
 from tessella.problem import Condition, Equation, Problem
 
 
@@ -64,6 +65,7 @@ class Grid:
     def rows(self, problem: Problem, basis: Basis) -> list[Rows]:
         """The equations on the whole grid, then each condition on the grids of its faces."""
         counts = self.counts(basis)
+        check_memory(basis, self._count_rows(problem, counts))
         interior = problem.domain.grid(counts)
         found = [Rows(equation, interior) for equation in problem.equations]
         for condition in problem.conditions:
@@ -72,3 +74,28 @@ class Grid:
             normals = np.concatenate([n for _, n in parts])
             found.append(Rows(condition, points, normals))
         return found
+
+    def _count_rows(self, problem: Problem, counts: tuple[int, ...]) -> int:
+        interior = math.prod(counts)
+        faces = [
+            problem.domain.face(name)
+            for condition in problem.conditions
+            for name in condition.faces(problem.domain)
+        ]
+        return len(problem.equations) * interior + sum(
+            interior // counts[face.axis] for face in faces
+        )
+
+
+def check_memory(basis: Basis, n_rows: int) -> None:
+    """Refuse a system that would not fit, before anything is allocated.
+
+    The blocks are held twice (M and its orthonormal factor Q), with about as much again for
+    working copies while they are made.
+    """
+    entries = n_rows * basis.decomposition.pairs_per_point() * basis.features.columns
+    require(
+        3 * 8 * entries,
+        f"a system of {n_rows:,} rows and {basis.columns:,} columns",
+        "use fewer features, subdomains or points, or a smaller overlap",
+    )

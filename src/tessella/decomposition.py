@@ -39,7 +39,7 @@ class Decomposition:
         d = domain.dimension
         counts = _per_axis(subdomains, domain, "subdomains")
         for count in counts:
-            if count != int(count) or count < 1:
+            if not (count.is_integer() and count >= 1):
                 raise ValueError(
                     f"subdomains must be whole numbers >= 1, got {subdomains!r}; "
                     f"1 leaves an axis undivided"
@@ -139,7 +139,10 @@ class Decomposition:
 
 
 def _per_axis(value: float | Sequence[float], domain: Box, what: str) -> tuple[float, ...]:
-    values = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    try:
+        values = np.atleast_1d(np.asarray(value, dtype=np.float64))
+    except (TypeError, ValueError):
+        values = np.empty((0, 0))
     if values.ndim != 1 or values.size not in (1, domain.dimension):
         raise ValueError(
             f"{what} must be one number or one per axis ({', '.join(domain.axes)}), got {value!r}"

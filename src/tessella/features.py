@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 from typing import Any, NamedTuple
 
 import jax
@@ -116,11 +117,12 @@ class RandomFeatures:
     scale: float = 1.0
 
     def __post_init__(self) -> None:
-        if self.count != int(self.count) or self.count < 1:
-            raise ValueError(f"features must be a whole number >= 1, got {self.count!r}")
-        if self.depth != int(self.depth) or self.depth < 1:
-            raise ValueError(f"depth must be a whole number >= 1, got {self.depth!r}")
-        if not (math.isfinite(self.scale) and self.scale > 0):
+        for name, what in (("count", "features"), ("depth", "depth")):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and float(value) >= 1 and float(value).is_integer()):
+                raise ValueError(f"{what} must be a whole number >= 1, got {value!r}")
+            object.__setattr__(self, name, int(float(value)))
+        if not (isinstance(self.scale, Real) and 0 < self.scale < math.inf):
             raise ValueError(f"scale must be a positive number, got {self.scale!r}")
         if not isinstance(self.activation, Activation) and self.activation not in ACTIVATIONS:
             raise ValueError(

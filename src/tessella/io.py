@@ -64,7 +64,7 @@ def save(solution: Solution, path: str | Path) -> Path:
     }
     for i, layer in enumerate(basis.layers):
         arrays[f"weights_{i}"], arrays[f"biases_{i}"] = layer
-    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    text = np.frombuffer(json.dumps(header, default=float).encode(), dtype=np.uint8)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
         with open(temporary, "wb") as file:
@@ -98,6 +98,7 @@ def load(
             Layer(arrays[f"weights_{i}"], arrays[f"biases_{i}"]) for i in range(features.depth)
         )
         coefficients, history = arrays["coefficients"], History(*arrays["history"])
+        probe = arrays["ansatz_probe"]
     except (KeyError, TypeError) as missing:
         raise ValueError(f"{path} is damaged: {missing} is missing from it") from None
     if coefficients.shape != (basis.columns,):
@@ -105,7 +106,7 @@ def load(
             f"{path} is damaged: {coefficients.shape} coefficients for {basis.columns}"
         )
     basis.__dict__["layers"] = layers
-    if not np.allclose(_probe(problem), arrays["ansatz_probe"], rtol=1e-12, atol=1e-12):
+    if not np.allclose(_probe(problem), probe, rtol=1e-12, atol=1e-12):
         raise ValueError(
             f"{path} was solved with another ansatz than the given problem has: pass the problem "
             f"it was solved for"
@@ -117,7 +118,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
     if not path.exists():
         raise FileNotFoundError(f"no solution file {path}")
     try:
-        with np.load(path, allow_pickle=False) as file:
+        file = np.load(path, allow_pickle=False)
+        if not isinstance(file, np.lib.npyio.NpzFile):
+            raise ValueError("it holds a single array")
+        with file:
             arrays = {name: file[name] for name in file.files}
     except (zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
         raise ValueError(

@@ -50,6 +50,9 @@ class Term:
 class Operator:
     """Base of all operators; carries the algebra."""
 
+    __array_ufunc__ = None
+    """NumPy hands `array * operator` to us, instead of making an array of operators."""
+
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         """Normal form on a domain with these axes; raises if an axis is unknown."""
         raise NotImplementedError
@@ -70,7 +73,9 @@ class Operator:
         return Scaled(-1.0, self)
 
     def __rmul__(self, coefficient: float | Function) -> Operator:
-        if isinstance(coefficient, Real) or callable(coefficient):
+        if isinstance(coefficient, Real):
+            return Scaled(_finite(coefficient), self)
+        if callable(coefficient):
             return Scaled(coefficient, self)
         raise TypeError(
             f"an operator can be multiplied by a number or a function of the points, "
@@ -79,7 +84,7 @@ class Operator:
 
     def __mul__(self, coefficient: float) -> Operator:
         if isinstance(coefficient, Real):
-            return Scaled(float(coefficient), self)
+            return Scaled(_finite(coefficient), self)
         raise TypeError(
             f"operator * {coefficient!r} is ambiguous: write `f * operator` for a coefficient in "
             f"front, or `operator @ f` to differentiate the product"
@@ -98,8 +103,15 @@ def _as_operator(value: Operator | float, symbol: str) -> Operator:
     if isinstance(value, Operator):
         return value
     if isinstance(value, Real):
-        return Scaled(float(value), Identity())
+        return Scaled(_finite(value), Identity())
     raise TypeError(f"operator {symbol} {value!r}: expected an operator or a number")
+
+
+def _finite(coefficient: Real) -> float:
+    value = float(coefficient)
+    if not math.isfinite(value):
+        raise ValueError(f"the coefficient of an operator must be finite, got {value!r}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -140,6 +152,11 @@ class Laplacian(Operator):
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         names = self.axes or tuple(a for a in axes if a != "t")
+        if not names:
+            raise ValueError(
+                f"Laplacian() leaves out the axis 't', but the domain has only {', '.join(axes)}: "
+                f"write D(t=2) or Laplacian('t')"
+            )
         return tuple(Term(_unit(len(axes), _index(axes, a, self), 2)) for a in names)
 
 
@@ -358,6 +375,8 @@ def check_values(values: Any, points: Array, what: str) -> Array:
             f"{what} returned shape {values.shape} for {n} points: it must map an "
             f"(n, {points.shape[1]}) array of points to an (n,) array of values"
         )
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{what} must be real numbers, got {values.dtype} values")
     values = values.astype(np.float64)
     bad = np.flatnonzero(~np.isfinite(values))
     if bad.size:

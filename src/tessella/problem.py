@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,8 @@ class Condition:
             object.__setattr__(self, "on", tuple(self.on))
         if self.on == ():
             raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
-        if self.weight is not None and not (np.isfinite(self.weight) and self.weight > 0):
+        weight = self.weight
+        if weight is not None and not (isinstance(weight, Real) and 0 < weight < np.inf):
             raise ValueError(
                 f"{self.name} weight must be a positive number, got {self.weight!r}; leave it out "
                 f"to have it balanced, or drop the condition"
@@ -71,6 +73,11 @@ class Condition:
 
     def faces(self, domain: Box) -> tuple[str, ...]:
         names = domain.walls if self.on is None else self.on
+        if not names:
+            raise ValueError(
+                f"{self.name} lies on all faces of the spatial axes, but {domain!r} has none: "
+                f"name the faces, e.g. on='{domain.axes[0]}min'"
+            )
         return tuple(domain.face(name).name for name in names)
 
 
@@ -140,8 +147,11 @@ class Ansatz:
     offset: float | Function = 0.0
 
     def __post_init__(self) -> None:
-        _check_data(self.multiplier, "Ansatz multiplier")
-        _check_data(self.offset, "Ansatz offset")
+        for name in ("multiplier", "offset"):
+            value = getattr(self, name)
+            _check_data(value, f"Ansatz {name}")
+            if isinstance(value, Real) and not np.isfinite(float(value)):
+                raise ValueError(f"Ansatz {name} must be finite, got {value!r}")
 
 
 @dataclass(frozen=True)
@@ -161,16 +171,17 @@ class Problem:
     parameters: dict[str, float] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        equations = (
-            (self.equation,) if isinstance(self.equation, Equation) else tuple(self.equation)
-        )
-        conditions = (
-            (self.conditions,) if isinstance(self.conditions, Condition) else tuple(self.conditions)
-        )
+        equations, conditions = _as_tuple(self.equation), _as_tuple(self.conditions)
         if not equations:
             raise ValueError("Problem needs at least one Equation")
-        object.__setattr__(self, "equation", equations)
-        object.__setattr__(self, "conditions", _distinct_names(conditions))
+        _check_kind(self.domain, Box, "domain")
+        for equation in equations:
+            _check_kind(equation, Equation, "equation")
+        for condition in conditions:
+            _check_kind(condition, Condition, "conditions")
+        named = _distinct_names((*equations, *conditions))
+        object.__setattr__(self, "equation", named[: len(equations)])
+        object.__setattr__(self, "conditions", named[len(equations) :])
         for equation in equations:
             equation.operator.expand(self.domain.axes)
         for condition in conditions:
@@ -205,16 +216,25 @@ class Problem:
         return function_values(self.exact, points, "the exact solution")
 
 
-def _distinct_names(conditions: tuple[Condition, ...]) -> tuple[Condition, ...]:
-    """Number conditions that share a name, so that reports can tell them apart."""
-    names = [c.name for c in conditions]
+def _distinct_names(parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Number equations and conditions that share a name, so that reports can tell them apart."""
+    names = [part.name for part in parts]
     distinct = []
-    for i, condition in enumerate(conditions):
-        if names.count(condition.name) > 1:
-            number = names[: i + 1].count(condition.name)
-            condition = dataclasses.replace(condition, name=f"{condition.name} {number}")
-        distinct.append(condition)
+    for i, part in enumerate(parts):
+        if names.count(part.name) > 1:
+            number = names[: i + 1].count(part.name)
+            part = dataclasses.replace(part, name=f"{part.name} {number}")
+        distinct.append(part)
     return tuple(distinct)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, Iterable) else (value,)
+
+
+def _check_kind(value: object, kind: type, argument: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"Problem {argument} must be made of {kind.__name__}(...), got {value!r}")
 
 
 def _check_operator(operator: object, what: str) -> None:

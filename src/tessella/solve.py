@@ -66,6 +66,11 @@ def solve(
         )
     elif subdomains is not None or features is not None:
         raise ValueError("pass either `basis` or `subdomains` and `features`, not both")
+    if basis.decomposition.domain != problem.domain:
+        raise ValueError(
+            f"the basis lives on {basis.decomposition.domain!r}, but the problem on "
+            f"{problem.domain!r}: decompose the problem's domain"
+        )
     collocation = collocation or Grid(oversampling)
     filter = filter or RRQR(sigma)
     solver = solver or LSQR()

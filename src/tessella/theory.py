@@ -5,64 +5,57 @@ couplings A_ij = Q_i^T Q_j of blocks that share rows. Whatever bounds |E|_2 by s
 bounds the condition number: kappa(Q) <= sqrt((1 + spread) / (1 - spread)). The bounds below differ
 only in their spread. They are statements about one matrix and hold for it.
 
-The estimates of the paper's appendix (`HaarModel`) are statements about independent random frames.
-Neighbouring random features are not that: they approximate the same functions, and where a
-differential operator meets a narrow overlap, the derivatives of the two windows, which sum to one,
-cancel and make the columns nearly antiparallel. Couplings of real systems can be far above the
-model's, and shrinking the overlap can raise them; the paper's "smaller overlap, better conditioned"
-holds in the model and for operators of order zero.
+The estimates of the paper's appendix (`HaarModel`) are about independent random frames, which
+neighbouring features are not. They approximate the same functions, and under a differential
+operator a narrow overlap is ruled by the derivatives of the two windows, which sum to one: the
+columns become antiparallel. So real couplings can be far above the model's, and the paper's
+"smaller overlap, better conditioned" holds in the model and for operators of order zero.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from enum import StrEnum
 from functools import cached_property
 from numbers import Integral
-from typing import Any
+from typing import Any, Literal
 
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
+from scipy.sparse import csgraph
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.memory import require
 
 Pair = tuple[int, int]
+Regime = Literal["small overlap", "large overlap", "not applicable"]
 
 ORTHONORMAL = 1e-10
-"""How far Q_j^T Q_j may be from the identity: rounding, not modelling."""
+"""How far Q_j^T Q_j may be from the identity."""
 
 ROUNDING = 1e-14
-"""Couplings up to this are none: windows that end on the same point touch by rounding."""
+"""Smaller couplings are none: windows that end on the same point touch by rounding."""
 
 
 @dataclass(frozen=True)
 class Bound:
-    """An upper bound sqrt((1 + spread) / (1 - spread)) of kappa; infinite where it is not valid."""
+    """kappa <= value; infinite unless valid, i.e. spread < 1. Q^T Q is within spread of I."""
 
     value: float
     valid: bool
     spread: float
     statement: str
 
-    @staticmethod
-    def from_spread(spread: float, statement: str) -> Bound:
-        """The eigenvalues of Q^T Q lie in [1 - spread, 1 + spread]; useful if spread < 1."""
-        valid = spread < 1
-        value = math.sqrt((1 + spread) / (1 - spread)) if valid else math.inf
-        return Bound(value, valid, spread, statement)
-
 
 @dataclass(frozen=True)
 class Coupling:
     """A_ij = Q_i^T Q_j for every pair i < j of blocks with rows in common.
 
-    Blocks are numbered by their first column, those without columns left out. `shared` counts the
-    common rows of a pair, `heights` the rows of every block.
+    Blocks are numbered by their first column; those without columns are left out. `shared` counts
+    the common rows of a pair, `heights` the rows of a block.
     """
 
     blocks: dict[Pair, Array]
@@ -81,27 +74,22 @@ class Coupling:
 
     @property
     def alpha(self) -> float:
-        """max |A_ij|_2, the strength of the coupling (Theorem 3.2); 0 without any, never above 1.
-
-        Dropping columns of a block only drops rows or columns of A_ij, so with column-pivoted QR a
-        larger sigma never raises alpha, as the paper says after the theorem.
-        """
-        return float(self.norms.max(initial=0.0))
+        """max |A_ij|_2 (Theorem 3.2). A larger sigma drops parts of A_ij, so never raises it."""
+        return float(self.norms.max())
 
     @cached_property
     def is_strip(self) -> bool:
-        """Whether the blocks form chains, each coupled to the one before and the one after only.
+        """Whether Q^T Q is block tridiagonal in some order of the blocks: the theorem's setting.
 
-        Then Q^T Q is block tridiagonal in some order of the blocks. The paper's overlap of 2.9
-        spacings is not a strip, as blocks j and j + 2 share rows; up to 2 is.
+        So with overlaps up to 2 along one axis; the paper's 2.9 also couples blocks j and j + 2.
         """
         coupled = self.norms > ROUNDING
         edges = np.count_nonzero(coupled) // 2
-        chains, _ = scipy.sparse.csgraph.connected_components(scipy.sparse.csr_array(coupled))
-        return bool(coupled.sum(axis=1).max(initial=0) <= 2 and edges == len(coupled) - chains)
+        chains, _ = csgraph.connected_components(scipy.sparse.csr_array(coupled))
+        return bool(coupled.sum(axis=1).max() <= 2 and edges == len(coupled) - chains)
 
     def worst_model(self) -> HaarModel:
-        """The `HaarModel` of the pair with the largest epsilon: its rows, columns, common rows."""
+        """The `HaarModel` of the pair with the largest epsilon."""
         if not self.blocks:
             raise ValueError("no two blocks share rows: there is no overlap to model")
         models = []
@@ -114,17 +102,17 @@ class Coupling:
 def coupling(Q: BlockMatrix) -> Coupling:
     """All couplings of a block matrix with orthonormal blocks, e.g. `RRQR().apply(M).Q`.
 
-    A_j = Q_j^T Q_{j+1} sums over the rows the two blocks share. The paper prints
-    Q_{j+1,j}^T Q_{j,j}, which pairs two parts of the same block; with its own equation for Q the
-    second factor must be Q_{j+1,j+1}, the part of the next block in the shared rows.
+    A_j = Q_j^T Q_{j+1} sums over the rows both blocks have. The paper prints Q_{j+1,j}^T Q_{j,j},
+    two parts of one block; by its own equation for Q the second factor is Q_{j+1,j+1}.
     """
     blocks = sorted((b for b in Q.blocks() if len(b.columns)), key=lambda b: int(b.columns.min()))
-    columns = np.concatenate([b.columns for b in blocks] or [np.zeros(0, dtype=int)])
+    if not blocks:
+        raise ValueError("Q has no columns: every feature was filtered out; lower sigma")
+    columns = np.concatenate([b.columns for b in blocks])
     if len(np.unique(columns)) < len(columns):
         raise ValueError("two blocks of Q share a column: the theory needs one block per column")
     for number, block in enumerate(blocks):
-        V = block.values
-        defect = float(np.max(np.abs(V.T @ V - np.eye(V.shape[1]))))
+        defect = np.max(np.abs(block.values.T @ block.values - np.eye(len(block.columns))))
         if not defect <= ORTHONORMAL:
             raise ValueError(
                 f"block {number} of Q does not have orthonormal columns (|Q^T Q - I| = "
@@ -140,55 +128,48 @@ def coupling(Q: BlockMatrix) -> Coupling:
 
 def _pairs(rows: list[np.ndarray], n_rows: int) -> list[Pair]:
     """All i < j whose lists of rows meet."""
-    if not rows:
-        return []
     owner = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
-    touched = np.concatenate(rows)
-    seen = scipy.sparse.csr_array((np.ones(len(owner)), (owner, touched)), (len(rows), n_rows))
+    entries = (np.ones(len(owner)), (owner, np.concatenate(rows)))
+    seen = scipy.sparse.csr_array(entries, (len(rows), n_rows))
     meeting = scipy.sparse.coo_array(scipy.sparse.triu(seen @ seen.T, k=1))
     return sorted(zip(meeting.row.tolist(), meeting.col.tolist(), strict=True))
+
+
+def _bound(spread: float, statement: str) -> Bound:
+    value = math.sqrt((1 + spread) / (1 - spread)) if spread < 1 else math.inf
+    return Bound(value, spread < 1, spread, statement)
 
 
 def strip_bound(coupling: Coupling) -> Bound:
     """Theorem 3.2: kappa(Q) <= sqrt((1 + 2 alpha) / (1 - 2 alpha)) for a strip with 2 alpha < 1.
 
-    The eigenvalues of E reach at most 2 alpha because a row of blocks has two couplings. The bound
-    does not see the number of blocks, and without that no smaller constant than 2 will do.
+    A row of blocks has two couplings, hence the 2, which is sharp as the number of blocks grows.
     """
     if not coupling.is_strip:
-        raise ValueError(
-            "the blocks are not a strip: some block couples to more than its two neighbours, and "
-            "Theorem 3.2 does not apply. Use gershgorin_bound, or an overlap of at most 2"
-        )
-    return Bound.from_spread(2 * coupling.alpha, "Theorem 3.2: spread = 2 alpha")
+        raise ValueError("Theorem 3.2 needs a strip (overlap <= 2, one axis): use gershgorin_bound")
+    return _bound(2 * coupling.alpha, "Theorem 3.2: spread = 2 alpha")
 
 
 def gershgorin_bound(coupling: Coupling) -> Bound:
-    """Theorem 3.2 for any overlap: the spread is the largest row sum of |A_ij|_2.
-
-    Block Gershgorin. On a strip it is at most 2 alpha, so never worse than the theorem.
-    """
-    spread = float(coupling.norms.sum(axis=1).max(initial=0.0))
-    return Bound.from_spread(spread, "block Gershgorin: spread = max_i sum_j |A_ij|")
+    """For any overlap: the spread is the largest row sum of |A_ij|_2, on a strip <= 2 alpha."""
+    spread = float(coupling.norms.sum(axis=1).max())
+    return _bound(spread, "block Gershgorin: spread = max_i sum_j |A_ij|")
 
 
 def comparison_bound(coupling: Coupling) -> Bound:
-    """The sharpest bound that only knows the norms: the spread is the norm of the matrix |A_ij|_2.
+    """For any overlap, never worse than Gershgorin: the spread is |N|_2 with N_ij = |A_ij|_2.
 
-    |E x| <= |N| |x| with N_ij = |A_ij|_2, and |N| is at most its largest row sum. On a strip of J
-    blocks |N| <= 2 alpha cos(pi / (J + 1)), so it is often valid where 2 alpha >= 1; for two blocks
-    it is the exact formula.
+    On a strip of J blocks |N| <= 2 alpha cos(pi / (J + 1)); for two blocks it is exact.
     """
-    norms = coupling.norms
-    spread = float(np.linalg.eigvalsh(norms)[-1]) if norms.size else 0.0
-    return Bound.from_spread(spread, "comparison matrix: spread = |N|, N_ij = |A_ij|")
+    spread = float(np.linalg.eigvalsh(coupling.norms)[-1])
+    return _bound(spread, "comparison matrix: spread = |N|, N_ij = |A_ij|")
 
 
 def two_block_condition(A: ArrayLike) -> Bound:
     """Two blocks, exactly: kappa(Q) = sqrt((1 + |A|) / (1 - |A|)) (remark after Theorem 3.2).
 
-    The eigenvalues of Q^T Q are 1 +- sigma_i(A), and also 1 where the blocks differ in width,
-    which the paper leaves out and which changes nothing. Not valid means singular: |A| = 1.
+    The eigenvalues of Q^T Q are 1 +- sigma_i(A), and 1 if the blocks differ in width (which the
+    paper leaves out; kappa is the same). Not valid means singular: |A| = 1.
     """
     matrix = np.atleast_2d(np.asarray(A, dtype=np.float64))
     if matrix.ndim != 2 or not matrix.size or not np.all(np.isfinite(matrix)):
@@ -196,19 +177,20 @@ def two_block_condition(A: ArrayLike) -> Bound:
     norm = float(np.linalg.norm(matrix, 2))
     if norm > 1 + ORTHONORMAL:
         raise ValueError(f"A has norm {norm:.6g} > 1: it is no product of orthonormal blocks")
-    return Bound.from_spread(norm, "two blocks, exact: spread = |A|")
+    return _bound(norm, "two blocks, exact: spread = |A|")
 
 
 def haar(n: int, k: int, seed: int | np.random.Generator, draws: int | None = None) -> Array:
     """Random semi-orthogonal (n, k) matrix, uniform on the orthonormal k-frames of R^n.
 
-    The factor Q of a Gaussian matrix, with the signs that make R's diagonal positive; without them
-    LAPACK's convention would show, and the distribution would not be invariant. k = n gives a
-    random orthogonal matrix. `draws` independent ones come as (draws, n, k).
+    The factor Q of a Gaussian matrix with R's diagonal positive; with LAPACK's signs it would not
+    be invariant. k = n gives an orthogonal matrix; `draws` of them come as (draws, n, k).
     """
     n, k = _whole(n, "n", 1), _whole(k, "k", 1)
     if k > n:
         raise ValueError(f"k={k} orthonormal columns do not fit into n={n} rows: use k <= n")
+    if seed is None:
+        raise ValueError("seed must be given: a whole number or a numpy Generator, not None")
     count = 1 if draws is None else _whole(draws, "draws", 1)
     gaussian = np.random.default_rng(seed).standard_normal((count, n, k))
     Q, R = np.linalg.qr(gaussian)
@@ -216,20 +198,11 @@ def haar(n: int, k: int, seed: int | np.random.Generator, draws: int | None = No
     return Q[0] if draws is None else Q
 
 
-class Regime(StrEnum):
-    """Where the estimate of kappa stands; small is where its expansion is within a tenth of it."""
-
-    SMALL = "small overlap"
-    LARGE = "large overlap"
-    NONE = "not applicable"
-
-
 @dataclass(frozen=True)
 class HaarModel:
-    """The appendix's model: blocks are independent Haar frames, (n, K), neighbours share ell rows.
+    """The appendix's model: blocks are independent (n, K) Haar frames, neighbours share ell rows.
 
-    P_1 and Q_1 below are the shared (ell, K) parts of two such frames, A = Q_1^T P_1 their
-    coupling. Every property is an upper bound of the mean it names, in the model.
+    P_1, Q_1 are the shared (ell, K) parts of two frames and A = Q_1^T P_1 is their coupling.
     """
 
     n: int
@@ -239,9 +212,7 @@ class HaarModel:
     def __post_init__(self) -> None:
         n = _whole(self.n, "n", 1)
         if not (_whole(self.K, "K", 1) <= n and _whole(self.ell, "ell", 0) <= n):
-            raise ValueError(
-                f"K={self.K} columns and ell={self.ell} shared rows must fit into n={n} rows"
-            )
+            raise ValueError(f"K={self.K} and ell={self.ell} must be at most n={n}, a block's rows")
 
     @property
     def frobenius(self) -> float:
@@ -250,58 +221,46 @@ class HaarModel:
 
     @property
     def block_frobenius(self) -> float:
-        """E|P_1|_F <= sqrt(K ell / n).
-
-        The paper's remark prints an equality. Only E|P_1|_F^2 = K ell / n is one; the mean of the
-        norm itself is smaller unless ell = n or K = n.
-        """
+        """E|P_1|_F <= sqrt(K ell / n); the paper prints =, true of E|P_1|_F^2 = K ell / n only."""
         return math.sqrt(self.K * self.ell / self.n)
 
     @property
     def submultiplicative(self) -> float:
-        """E|A|_F <= E|Q_1|_F E|P_1|_F <= K ell / n, weaker than `frobenius` by sqrt(ell)."""
+        """E|A|_F <= E|Q_1|_F E|P_1|_F <= K ell / n, sqrt(ell) times `frobenius`."""
         return self.K * self.ell / self.n
 
     @property
     def epsilon(self) -> float:
-        """E|P_1|_2 <= epsilon = (1 + K/2n) (sqrt(K) + sqrt(ell)) / sqrt(n) (Tropp 2012).
-
-        |P_1|_2 <= 1 always, so it says something only where epsilon < 1.
-        """
-        return (
-            (1 + self.K / (2 * self.n))
-            * (math.sqrt(self.K) + math.sqrt(self.ell))
-            / (math.sqrt(self.n))
-        )
+        """E|P_1|_2 <= (1 + K/2n) (sqrt(K) + sqrt(ell)) / sqrt(n) (Tropp 2012); |P_1|_2 <= 1 too."""
+        gaussian = math.sqrt(self.K / self.n) + math.sqrt(self.ell / self.n)
+        return (1 + self.K / (2 * self.n)) * gaussian
 
     @property
     def spectral(self) -> float:
-        """E|A|_2 <= epsilon^2, by E(|Q_1| |P_1|) = E|Q_1| E|P_1|: independence is needed too."""
+        """E|A|_2 <= E|Q_1|_2 E|P_1|_2 <= epsilon^2; the first step needs independence."""
         return self.epsilon**2
 
     @property
     def direct(self) -> float:
-        """E|A|_2 <= (1 + K/2n) (epsilon sqrt(K/n) + sqrt(K ell)/n), always below epsilon^2.
+        """E|A|_2 <= (1 + K/2n) sqrt(K/n) (epsilon + sqrt(ell/n)), at most epsilon^2.
 
-        What the appendix's last remark leaves open: Tropp's comparison applied to X -> |Q_1^T X|_2
-        with Q_1 fixed, Chevet's inequality E|B G| <= sqrt(K) |B|_2 + |B|_F, then the mean over Q_1.
+        What the appendix's remark leaves open: Tropp's comparison for X -> |Q_1^T X|_2 with Q_1
+        fixed, Chevet's E|B G|_2 <= sqrt(K) |B|_2 + |B|_F, then the mean over Q_1.
         """
-        gaussian = self.epsilon * math.sqrt(self.K / self.n) + math.sqrt(self.K * self.ell) / self.n
+        gaussian = math.sqrt(self.K / self.n) * (self.epsilon + math.sqrt(self.ell / self.n))
         return (1 + self.K / (2 * self.n)) * gaussian
 
     @property
     def kappa(self) -> Bound:
         """The appendix's estimate of E[kappa(Q)]: Theorem 3.2 with alpha = epsilon^2.
 
-        Valid when 2 epsilon^2 < 1, where its denominator is positive. The paper writes 2 epsilon <
-        1, which is sufficient but not needed, and contradicts its own limit epsilon^2 -> 1/2.
-
-        An estimate and not a bound even in the model: alpha is a maximum over pairs, whose mean
-        exceeds the mean of each; kappa's bound is convex in alpha, so the mean of the bound exceeds
-        the bound of the mean; and A_j, A_{j+1} share Q_{j+1}, so they are not independent as the
-        paper says. It succeeds because epsilon^2 is generous.
+        Valid when 2 epsilon^2 < 1, where its denominator is positive; the paper writes
+        2 epsilon < 1, which is more than needed and not the limit epsilon^2 = 1/2 it gives later.
+        An estimate, no bound, even in the model: alpha is a maximum over pairs, the bound is convex
+        in alpha (both raise the mean), and A_j, A_{j+1} share Q_{j+1}, so they are not independent
+        as the paper says. It succeeds where epsilon^2 is generous enough.
         """
-        return Bound.from_spread(2 * self.spectral, "Haar estimate: spread = 2 epsilon^2")
+        return _bound(2 * self.spectral, "Haar estimate: spread = 2 epsilon^2")
 
     @property
     def kappa_small_overlap(self) -> float:
@@ -310,35 +269,27 @@ class HaarModel:
 
     @property
     def regime(self) -> Regime:
-        """The paper's regimes, with the line it does not draw: expansion within 10% of the estimate.
+        """The paper's regimes; a large K leaves the small one just as a large overlap does.
 
-        Their quotient is sqrt(1 - (2 epsilon^2)^2). A large K leaves the small regime just as a
-        large overlap does.
+        The paper draws no line. Here: sqrt(1 - 4 epsilon^4), expansion over estimate, is 0.9.
         """
         spread = 2 * self.spectral
         if spread >= 1:
-            return Regime.NONE
-        return Regime.SMALL if math.sqrt(1 - spread**2) >= 0.9 else Regime.LARGE
+            return "not applicable"
+        return "small overlap" if math.sqrt(1 - spread**2) >= 0.9 else "large overlap"
 
 
 def haar_strip(blocks: int, model: HaarModel, seed: int | np.random.Generator) -> BlockMatrix:
     """A strip drawn from the model: the last ell rows of a block are the first of the next."""
     J, (n, K, ell) = _whole(blocks, "blocks", 1), (model.n, model.K, model.ell)
     if J > 2 and 2 * ell > n:
-        raise ValueError(
-            f"ell={ell} shared rows of n={n}: in a strip only neighbours meet, so at "
-            f"most half of a block's rows are shared with each"
-        )
+        raise ValueError(f"ell={ell} of n={n} rows: in a strip at most half of them are shared")
     frames = haar(n, K, seed, draws=J)
-    rows = np.arange(J)[:, None] * (n - ell) + np.arange(n)
-    group = Group(
-        jnp.asarray(frames.transpose(0, 2, 1)),
-        jnp.asarray(rows.astype(np.int32)),
-        jnp.asarray(np.arange(J * K, dtype=np.int32).reshape(J, K)),
-        np.full(J, n),
-        np.full(J, K),
-    )
-    return BlockMatrix((group,), (int(rows[-1, -1]) + 1, J * K))
+    values = jnp.asarray(frames.transpose(0, 2, 1))
+    rows = jnp.arange(J)[:, None] * (n - ell) + jnp.arange(n)
+    columns = jnp.arange(J * K).reshape(J, K)
+    group = Group(values, rows, columns, np.full(J, n), np.full(J, K))
+    return BlockMatrix((group,), (J * (n - ell) + ell, J * K))
 
 
 def _whole(value: Any, name: str, least: int) -> int:

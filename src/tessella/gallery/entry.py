@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from numbers import Real
 from typing import Any
 
 from tessella.basis import Basis
@@ -139,6 +140,24 @@ def split_settings(
             f"unknown setting {unknown[0]!r} for {entry.name}: its parameters are "
             f"{', '.join(preset.parameters)}; the method's are {', '.join(sorted(known))}"
         )
-    parameters = {k: float(v) for k, v in settings.items() if k in preset.parameters}
+    parameters = {k: v for k, v in settings.items() if k in preset.parameters}
     changes = {k: v for k, v in settings.items() if k in known}
-    return parameters, dataclasses.replace(preset.method, **changes)
+    for key, value in parameters.items():
+        _check_setting(key, value, Real)
+    for key, value in changes.items():
+        default = getattr(Method, key)
+        kind = type(default) if isinstance(default, bool | str) else Real
+        several = isinstance(value, tuple | list) and key in ("subdomains", "overlap")
+        for one in value if several else [value]:
+            _check_setting(key, one, kind)
+    return {k: float(v) for k, v in parameters.items()}, dataclasses.replace(
+        preset.method, **changes
+    )
+
+
+_KINDS = {Real: "a number", bool: "true or false", str: "a name"}
+
+
+def _check_setting(key: str, value: object, kind: type) -> None:
+    if not isinstance(value, kind) or (kind is Real and isinstance(value, bool)):
+        raise ValueError(f"setting {key} must be {_KINDS[kind]}, got {value!r}")

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
+from numbers import Real
 from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
@@ -123,14 +124,15 @@ class LSQR:
     name: ClassVar[str] = "lsqr"
 
     def __post_init__(self) -> None:
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, got {self.max_iterations!r}")
+        for what in ("max_iterations", "patience", "track_every"):
+            value = getattr(self, what)
+            if not (isinstance(value, Real) and float(value) >= 1 and float(value).is_integer()):
+                raise ValueError(f"{what} must be a whole number, at least 1, got {value!r}")
+            object.__setattr__(self, what, int(float(value)))
         for what in ("atol", "btol", "stagnation"):
             value = getattr(self, what)
-            if not (math.isfinite(value) and value >= 0):
+            if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
                 raise ValueError(f"{what} must be 0 or a positive number, got {value!r}")
-        if self.track_every < 1:
-            raise ValueError(f"track_every must be at least 1, got {self.track_every!r}")
 
     @property
     def forced(self) -> bool:

@@ -11,8 +11,6 @@ known from the pattern alone, before any number is touched.
 
 from __future__ import annotations
 
-import os
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -24,6 +22,7 @@ from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.elimination import Elimination, Front, eliminate
 from tessella.linalg.krylov import History, Monitor, Progress, SolverResult, Stop
+from tessella.linalg.threads import side_by_side
 from tessella.memory import require
 
 
@@ -197,13 +196,11 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
         fronts[i], left[i] = _factor_front(F, front.own, tolerance)
         seen[keys[i]] = fronts[i], left[i]
 
-    workers = os.cpu_count() or 1
-    with ThreadPoolExecutor(workers) as pool:
-        for level in plan.levels:
-            list(pool.map(make, level))
-            for i in level:
-                for k in plan.fronts[i].children:
-                    left[k] = None
+    for level in plan.levels:
+        side_by_side(make, sorted(level, key=lambda i: -plan.fronts[i].flops))
+        for i in level:
+            for k in plan.fronts[i].children:
+                left[k] = None
     for front, f in zip(plan.fronts, fronts, strict=True):
         missing = front.own - f.kept
         if missing:

@@ -5,11 +5,9 @@ The paper's Algorithm 1: M_j Pi_j = Q_j [R_j *; 0 T_j], keep the columns of R_j.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, TypeVar
+from numbers import Real
+from typing import ClassVar, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -23,8 +21,7 @@ from tessella.linalg.preconditioners import (
     TriangularGroup,
     Unpreconditioned,
 )
-
-T = TypeVar("T")
+from tessella.linalg.threads import chunks, side_by_side
 
 
 class Factor(NamedTuple):
@@ -76,12 +73,12 @@ class RRQR:
     f: float = 2.0
 
     def __post_init__(self) -> None:
-        if not 0 <= self.sigma < 1:
+        if not (isinstance(self.sigma, Real) and 0 <= self.sigma < 1):
             raise ValueError(
                 f"sigma must lie in [0, 1), got {self.sigma!r}: it is a threshold relative to the "
                 f"largest column of a block; 0 keeps everything, 1e-8 is the paper's choice"
             )
-        if self.f < 1:
+        if not self.f >= 1:
             raise ValueError(f"f must be at least 1, got {self.f!r} (2 is usual)")
 
     def apply(self, M: BlockMatrix) -> Filtered:
@@ -174,7 +171,7 @@ def _factor_group(rule: RRQR, group: Group) -> tuple[Array, list[Array], list[np
     values = np.asarray(group.values)
     Q = np.zeros(values.shape)
 
-    def piece(blocks: np.ndarray) -> list[tuple[Array, np.ndarray]]:
+    def piece(blocks: range) -> list[tuple[Array, np.ndarray]]:
         found = []
         for b in blocks:
             factor = rule.factor(values[b, : group.widths[b], : group.heights[b]].T)
@@ -182,18 +179,8 @@ def _factor_group(rule: RRQR, group: Group) -> tuple[Array, list[Array], list[np
             found.append((factor.R, factor.kept))
         return found
 
-    found = run_in_threads(piece, len(values))
+    found = sum(side_by_side(piece, chunks(len(values))), [])
     return Q, [R for R, _ in found], [kept for _, kept in found]
-
-
-def run_in_threads(piece: Callable[[np.ndarray], list[T]], count: int) -> list[T]:
-    """piece(indices) over contiguous parts of range(count), on all cores, results in order."""
-    workers = os.cpu_count() or 1
-    if workers == 1 or count < 8:
-        return piece(np.arange(count))
-    parts = np.array_split(np.arange(count), min(count, 8 * workers))
-    with ThreadPoolExecutor(workers) as pool:
-        return [item for part in pool.map(piece, parts) for item in part]
 
 
 def _filtered_group(

@@ -1,0 +1,48 @@
+"""Both cores busy: many small LAPACK calls side by side, or one large one on all cores.
+
+Threaded BLAS inside threads of our own makes them wait for each other (two to six times slower), so
+BLAS is held to one thread while we run several, and released for single large calls. The limit
+needs `threadpoolctl`; without it everything works, only slower.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from typing import TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+    """[function(item) for item in items], on all cores with one BLAS thread each.
+
+    A single item runs alone with all of BLAS's threads.
+    """
+    if CORES == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with single_threaded_blas(), ThreadPoolExecutor(CORES) as pool:
+        return list(pool.map(function, items))
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    try:
+        from threadpoolctl import threadpool_limits
+    except ImportError:
+        yield
+        return
+    with threadpool_limits(1, user_api="blas"):
+        yield
+
+
+def chunks(count: int, per_core: int = 8) -> list[range]:
+    """range(count) in contiguous pieces, several per core so that none waits long."""
+    pieces = max(1, min(count, per_core * CORES))
+    edges = [count * i // pieces for i in range(pieces + 1)]
+    return [range(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
