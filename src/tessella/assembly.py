@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.basis import Basis, evaluate_blocks, window_tables
+from tessella.basis import AnyBasis, Basis, evaluate_blocks, window_tables
 from tessella.collocation import Rows, check_memory
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group, bucket
@@ -36,7 +36,7 @@ class LeastSquares:
         }
 
 
-def assemble(problem: Problem, basis: Basis, rows: Sequence[Rows]) -> LeastSquares:
+def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSquares:
     """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B).
 
     A condition without a weight gets the lambda that makes its average row as long as the average
@@ -119,8 +119,20 @@ def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders,
     }
 
 
-def evaluate_matrix(basis: Basis, points: Array, symbol: dict[Orders, Array]) -> BlockMatrix:
+def evaluate_matrix(basis: AnyBasis, points: Array, symbol: dict[Orders, Array]) -> BlockMatrix:
     """The operator with these coefficients on every basis function, at the points it reaches."""
+    groups: list[Group] = []
+    offset = 0
+    for level in basis.levels:
+        groups += _evaluate_level(level, points, symbol, offset)
+        offset += level.columns
+    return BlockMatrix(tuple(groups), (len(points), basis.columns))
+
+
+def _evaluate_level(
+    basis: Basis, points: Array, symbol: dict[Orders, Array], offset: int
+) -> list[Group]:
+    """The blocks of one level, its columns numbered from `offset`."""
     C, J = basis.features.columns, basis.decomposition.count
     subdomain, point = basis.decomposition.seen(points)
     heights = np.bincount(subdomain, minlength=J)
@@ -148,17 +160,17 @@ def evaluate_matrix(basis: Basis, points: Array, symbol: dict[Orders, Array]) ->
             Group(
                 values[0] if len(values) == 1 else jnp.concatenate(values),
                 jnp.asarray(rows),
-                jnp.asarray((members[:, None] * C + np.arange(C)).astype(np.int32)),
+                jnp.asarray((offset + members[:, None] * C + np.arange(C)).astype(np.int32)),
                 heights[members],
                 np.full(len(members), C),
-                basis.decomposition.multi_index[members],
+                basis.decomposition.positions[members],
             )
         )
-    return BlockMatrix(tuple(groups), (len(points), basis.columns))
+    return groups
 
 
 def evaluate_at(
-    problem: Problem, basis: Basis, operator: Operator, points: Array
+    problem: Problem, basis: AnyBasis, operator: Operator, points: Array
 ) -> tuple[BlockMatrix, Array]:
     """(E, e) with operator(u) = E a + e at the points, for coefficients a."""
     symbol = problem.symbol(operator, points)

@@ -44,10 +44,68 @@ class Basis:
         """Number of unknown coefficients, J * C."""
         return self.decomposition.count * self.features.columns
 
+    @property
+    def levels(self) -> tuple[Basis, ...]:
+        """The single-level bases this one consists of: itself."""
+        return (self,)
+
     @cached_property
     def layers(self) -> tuple[Layer, ...]:
         d = self.decomposition.domain.dimension
         return self.features.draw(self.decomposition.count, d, self.seed)
+
+
+@dataclass(frozen=True)
+class Multilevel:
+    """Several bases from coarse to fine at once; the solution is their sum.
+
+    Coarse levels carry information across many subdomains in one iteration, which one fine level
+    must pass from neighbour to neighbour (after Dolean et al. 2024). Build one by hand, or with
+    `Multilevel.pyramid`.
+    """
+
+    levels: tuple[Basis, ...]
+
+    def __post_init__(self) -> None:
+        if not self.levels:
+            raise ValueError("Multilevel needs at least one level")
+        if len({level.decomposition.domain for level in self.levels}) > 1:
+            raise ValueError("all levels of a Multilevel basis must share one domain")
+
+    @staticmethod
+    def pyramid(finest: Basis, coarsest: int = 2) -> Multilevel:
+        """Halve the subdomains of `finest` along every axis until `coarsest` is reached."""
+        if coarsest < 2:
+            raise ValueError(f"coarsest must be at least 2, got {coarsest!r}")
+        levels, counts = [finest], finest.decomposition.subdomains
+        while max(counts) > coarsest:
+            counts = tuple(max(min(S, coarsest), S // 2) for S in counts)
+            coarse = Decomposition(
+                finest.decomposition.domain, counts, finest.decomposition.overlap
+            )
+            levels.append(Basis(coarse, finest.features, finest.seed + 1000 * len(levels)))
+        return Multilevel(tuple(reversed(levels)))
+
+    @property
+    def columns(self) -> int:
+        return sum(level.columns for level in self.levels)
+
+    @property
+    def seed(self) -> int:
+        return self.levels[-1].seed
+
+    @property
+    def decomposition(self) -> Decomposition:
+        """The finest decomposition."""
+        return self.levels[-1].decomposition
+
+    @property
+    def features(self) -> RandomFeatures:
+        """The features of the finest level."""
+        return self.levels[-1].features
+
+
+AnyBasis = Basis | Multilevel
 
 
 def evaluate_blocks(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tessella.basis import Basis
+from tessella.basis import AnyBasis
 from tessella.domain import Array
 from tessella.memory import require
 from tessella.problem import Condition, Equation, Problem
@@ -47,7 +47,7 @@ class Grid:
                     f"points_per_axis must be whole numbers >= 1, got {self.points_per_axis!r}"
                 )
 
-    def counts(self, basis: Basis) -> tuple[int, ...]:
+    def counts(self, basis: AnyBasis) -> tuple[int, ...]:
         decomposition = basis.decomposition
         d = decomposition.domain.dimension
         if self.points_per_axis is not None:
@@ -62,7 +62,7 @@ class Grid:
         factor = self.oversampling ** (1 / d)
         return tuple(math.ceil(S * per_subdomain * factor - 1e-9) for S in decomposition.subdomains)
 
-    def rows(self, problem: Problem, basis: Basis) -> list[Rows]:
+    def rows(self, problem: Problem, basis: AnyBasis) -> list[Rows]:
         """The equations on the whole grid, then each condition on the grids of its faces."""
         counts = self.counts(basis)
         check_memory(basis, self._count_rows(problem, counts))
@@ -87,13 +87,15 @@ class Grid:
         )
 
 
-def check_memory(basis: Basis, n_rows: int) -> None:
+def check_memory(basis: AnyBasis, n_rows: int) -> None:
     """Refuse a system that would not fit, before anything is allocated.
 
     The blocks are held twice (M and its orthonormal factor Q), with about as much again for
     working copies while they are made.
     """
-    entries = n_rows * basis.decomposition.pairs_per_point() * basis.features.columns
+    entries = n_rows * sum(
+        level.decomposition.pairs_per_point() * level.features.columns for level in basis.levels
+    )
     require(
         3 * 8 * entries,
         f"a system of {n_rows:,} rows and {basis.columns:,} columns",

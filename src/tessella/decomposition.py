@@ -79,6 +79,11 @@ class Decomposition:
         return self.domain.grid(self.subdomains)
 
     @cached_property
+    def positions(self) -> Array:
+        """Centres in units of the domain's sides, shape (J, d)."""
+        return (self.centres - self.domain.lower) / (self.domain.upper - self.domain.lower)
+
+    @cached_property
     def multi_index(self) -> Index:
         """Position of every subdomain in the grid of subdomains, shape (J, d)."""
         return np.stack(np.unravel_index(np.arange(self.count), self.subdomains), axis=1)

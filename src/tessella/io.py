@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tessella import gallery
-from tessella.basis import Basis
+from tessella.basis import Basis, Multilevel
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
@@ -37,8 +37,7 @@ def save(solution: Solution, path: str | Path) -> Path:
     target = Path(path)
     if target.suffix != ".npz":
         target = target.with_name(target.name + ".npz")
-    problem, basis = solution.problem, solution.basis
-    decomposition, features = basis.decomposition, basis.features
+    problem = solution.problem
     header = {
         "format": FORMAT,
         "version": VERSION,
@@ -46,13 +45,7 @@ def save(solution: Solution, path: str | Path) -> Path:
         "parameters": problem.parameters,
         "domain": dict(zip(problem.domain.axes, problem.domain.bounds, strict=True)),
         "ansatz": _describe_ansatz(problem.ansatz),
-        "subdomains": decomposition.subdomains,
-        "overlap": decomposition.overlap,
-        "features": {
-            **{k: getattr(features, k) for k in ("count", "depth", "constant", "bias", "scale")},
-            "activation": features.function.name,
-        },
-        "seed": basis.seed,
+        "levels": [_describe_level(level) for level in solution.basis.levels],
         "report": dataclasses.asdict(solution.report),
     }
     arrays: dict[str, Array] = {
@@ -62,8 +55,9 @@ def save(solution: Solution, path: str | Path) -> Path:
         ),
         "ansatz_probe": _probe(problem),
     }
-    for i, layer in enumerate(basis.layers):
-        arrays[f"weights_{i}"], arrays[f"biases_{i}"] = layer
+    for k, level in enumerate(solution.basis.levels):
+        for i, layer in enumerate(level.layers):
+            arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
     text = np.frombuffer(json.dumps(header, default=float).encode(), dtype=np.uint8)
     temporary = target.with_name(f".{target.name}.{os.getpid()}")
     try:
@@ -89,14 +83,11 @@ def load(
         report = Report(**header["report"])
         domain = Box(**{axis: tuple(ends) for axis, ends in header["domain"].items()})
         problem = _problem(header, domain, problem, report, path)
-        features = RandomFeatures(
-            **{**header["features"], "activation": _activation(header, activation, path)}
+        levels = tuple(
+            _level(description, k, domain, arrays, activation, path)
+            for k, description in enumerate(header["levels"])
         )
-        decomposition = Decomposition(domain, header["subdomains"], header["overlap"])
-        basis = Basis(decomposition, features, header["seed"])
-        layers = tuple(
-            Layer(arrays[f"weights_{i}"], arrays[f"biases_{i}"]) for i in range(features.depth)
-        )
+        basis = levels[0] if len(levels) == 1 else Multilevel(levels)
         coefficients, history = arrays["coefficients"], History(*arrays["history"])
         probe = arrays["ansatz_probe"]
     except (KeyError, TypeError) as missing:
@@ -105,7 +96,6 @@ def load(
         raise ValueError(
             f"{path} is damaged: {coefficients.shape} coefficients for {basis.columns}"
         )
-    basis.__dict__["layers"] = layers
     if not np.allclose(_probe(problem), probe, rtol=1e-12, atol=1e-12):
         raise ValueError(
             f"{path} was solved with another ansatz than the given problem has: pass the problem "
@@ -175,10 +165,41 @@ def _problem(
     )
 
 
-def _activation(
-    header: dict[str, Any], given: Activation | None, path: str | Path
-) -> str | Activation:
-    name = header["features"]["activation"]
+def _describe_level(level: Basis) -> dict[str, Any]:
+    features = level.features
+    return {
+        "subdomains": level.decomposition.subdomains,
+        "overlap": level.decomposition.overlap,
+        "seed": level.seed,
+        "features": {
+            **{k: getattr(features, k) for k in ("count", "depth", "constant", "bias", "scale")},
+            "activation": features.function.name,
+        },
+    }
+
+
+def _level(
+    description: dict[str, Any],
+    k: int,
+    domain: Box,
+    arrays: dict[str, Array],
+    activation: Activation | None,
+    path: str | Path,
+) -> Basis:
+    stored = description["features"]
+    features = RandomFeatures(
+        **{**stored, "activation": _activation(stored["activation"], activation, path)}
+    )
+    decomposition = Decomposition(domain, description["subdomains"], description["overlap"])
+    level = Basis(decomposition, features, description["seed"])
+    # The stored weights replace the draw, which another NumPy might make differently.
+    level.__dict__["layers"] = tuple(
+        Layer(arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"]) for i in range(features.depth)
+    )
+    return level
+
+
+def _activation(name: str, given: Activation | None, path: str | Path) -> str | Activation:
     if given is not None:
         return given
     if name not in ACTIVATIONS:

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tessella.assembly import evaluate_at
-from tessella.basis import Basis, evaluate_blocks, window_tables
+from tessella.basis import AnyBasis, Basis, evaluate_blocks, window_tables
 from tessella.collocation import Grid
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
-from tessella.operators import Identity, Operator
+from tessella.operators import Identity, Operator, Orders
 from tessella.problem import Problem
 from tessella.report import Report, error_norms
 
@@ -35,7 +35,7 @@ class Solution:
     """u = offset + multiplier * sum_jk a_jk omega_j phi_jk, and the report of how it was found."""
 
     problem: Problem
-    basis: Basis
+    basis: AnyBasis
     coefficients: Array
     report: Report
     history: History
@@ -52,27 +52,11 @@ class Solution:
         values = self.problem.lift(operator, x)
         if not symbol:
             return values
-        alphas = sorted(symbol)
-        coefficients = np.stack([symbol[alpha] for alpha in alphas])
-        local = self.coefficients.reshape(self.basis.decomposition.count, -1)
-        subdomain, point = self.basis.decomposition.seen(x)
-        tables = window_tables(self.basis, x, symbol)
-        size = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
-        for start in range(0, len(point), size):
-            pair = np.minimum(np.arange(start, start + size), len(point) - 1)
-            j, n = subdomain[pair], point[pair]
-            blocks = evaluate_blocks(
-                self.basis,
-                j,
-                np.arange(size)[:, None],
-                np.ones(size, dtype=np.int64),
-                x[n],
-                tables[:, :, n],
-                dict(zip(alphas, coefficients[:, n], strict=True)),
-            )
-            parts = np.einsum("pc,pc->p", np.asarray(blocks)[:, :, 0], local[j])
-            used = min(size, len(point) - start)
-            values += np.bincount(n[:used], parts[:used], minlength=len(x))
+        offset = 0
+        for level in self.basis.levels:
+            own = self.coefficients[offset : offset + level.columns]
+            values += _superpose(level, own, x, symbol)
+            offset += level.columns
         return values
 
     def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
@@ -110,6 +94,33 @@ class Solution:
         return f"<Solution of {self.report.problem!r}: {len(self.coefficients):,} coefficients>"
 
 
+def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) -> Array:
+    """sum_jk a_jk sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at the points x."""
+    alphas = sorted(symbol)
+    coefficients = np.stack([symbol[alpha] for alpha in alphas])
+    local = a.reshape(basis.decomposition.count, -1)
+    subdomain, point = basis.decomposition.seen(x)
+    tables = window_tables(basis, x, symbol)
+    values = np.zeros(len(x))
+    size = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
+    for start in range(0, len(point), size):
+        pair = np.minimum(np.arange(start, start + size), len(point) - 1)
+        j, n = subdomain[pair], point[pair]
+        blocks = evaluate_blocks(
+            basis,
+            j,
+            np.arange(size)[:, None],
+            np.ones(size, dtype=np.int64),
+            x[n],
+            tables[:, :, n],
+            dict(zip(alphas, coefficients[:, n], strict=True)),
+        )
+        parts = np.einsum("pc,pc->p", np.asarray(blocks)[:, :, 0], local[j])
+        used = min(size, len(point) - start)
+        values += np.bincount(n[:used], parts[:used], minlength=len(x))
+    return values
+
+
 def _check_inside(problem: Problem, x: Array) -> None:
     domain = problem.domain
     slack = 1e-12 * (domain.upper - domain.lower)
@@ -126,7 +137,7 @@ def _check_inside(problem: Problem, x: Array) -> None:
         raise ValueError("points contain NaN")
 
 
-def test_points(problem: Problem, basis: Basis, grid: Grid | None) -> Array | None:
+def test_points(problem: Problem, basis: AnyBasis, grid: Grid | None) -> Array | None:
     """Where the error is measured: the given grid, or about 10,000 points; None if no exact."""
     if problem.exact is None:
         return None
@@ -157,7 +168,7 @@ class ErrorMonitor:
 
 
 def error_monitor(
-    problem: Problem, basis: Basis, preconditioner: Preconditioner, points: Array | None
+    problem: Problem, basis: AnyBasis, preconditioner: Preconditioner, points: Array | None
 ) -> ErrorMonitor | None:
     """The monitor at these test points, or None if there are none."""
     if points is None:

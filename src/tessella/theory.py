@@ -20,7 +20,7 @@ from functools import cached_property
 from numbers import Integral
 from typing import Any, Literal
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 import scipy.sparse
 from numpy.typing import ArrayLike
@@ -285,10 +285,9 @@ def haar_strip(blocks: int, model: HaarModel, seed: int | np.random.Generator) -
     if J > 2 and 2 * ell > n:
         raise ValueError(f"ell={ell} of n={n} rows: in a strip at most half of them are shared")
     frames = haar(n, K, seed, draws=J)
-    values = jnp.asarray(frames.transpose(0, 2, 1))
-    rows = jnp.arange(J)[:, None] * (n - ell) + jnp.arange(n)
-    columns = jnp.arange(J * K).reshape(J, K)
-    group = Group(values, rows, columns, np.full(J, n), np.full(J, K))
+    rows = np.arange(J)[:, None] * (n - ell) + np.arange(n)
+    arrays = jax.device_put((frames.transpose(0, 2, 1), rows, np.arange(J * K).reshape(J, K)))
+    group = Group(arrays[0], arrays[1], arrays[2], np.full(J, n), np.full(J, K))
     return BlockMatrix((group,), (J * (n - ell) + ell, J * K))
 
 

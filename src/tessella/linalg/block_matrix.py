@@ -130,6 +130,27 @@ class BlockMatrix:
             )
         return BlockMatrix(tuple(groups), (self.shape[0], len(kept)))
 
+    def merge(self, label: np.ndarray) -> BlockMatrix:
+        """Join all blocks of one label into a single block; labels in the order of `blocks`."""
+        parts: dict[int, list[Block]] = {}
+        for block, own in zip(self.blocks(), label, strict=True):
+            parts.setdefault(int(own), []).append(block)
+        made, places = [], []
+        known = self.positions()
+        for own, blocks in parts.items():
+            rows = np.unique(np.concatenate([b.rows for b in blocks]))
+            columns = np.concatenate([b.columns for b in blocks])
+            values = np.zeros((len(rows), len(columns)))
+            start = 0
+            for b in blocks:
+                width = len(b.columns)
+                values[np.searchsorted(rows, b.rows), start : start + width] = b.values
+                start += width
+            made.append(Block(values, rows, columns))
+            if known is not None:
+                places.append(known[label == own].mean(axis=0))
+        return from_blocks(made, self.shape, np.array(places) if places else None)
+
     def row_norms_squared(self) -> Array:
         out = np.zeros(self.shape[0])
         for g in self.groups:
@@ -200,3 +221,34 @@ def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int = 3) -> np
         padded[start:i] = distinct[i - 1]
         i, k = start, k - 1
     return padded[np.searchsorted(distinct, heights)]
+
+
+def from_blocks(
+    blocks: Sequence[Block], shape: tuple[int, int], positions: Array | None = None
+) -> BlockMatrix:
+    """A block matrix from (m, C) blocks of any sizes."""
+    heights = np.array([len(b.rows) for b in blocks], dtype=np.int64)
+    widths = np.array([len(b.columns) for b in blocks], dtype=np.int64)
+    padded = bucket(np.maximum(heights, 1), int(widths.max(initial=1)))
+    groups = []
+    for height in np.unique(padded):
+        members = np.flatnonzero(padded == height)
+        width = max(int(widths[members].max()), 1)
+        values = np.zeros((len(members), width, int(height)))
+        rows = np.zeros((len(members), int(height)), dtype=np.int32)
+        columns = np.zeros((len(members), width), dtype=np.int32)
+        for k, b in enumerate(members.tolist()):
+            values[k, : widths[b], : heights[b]] = blocks[b].values.T
+            rows[k, : heights[b]] = blocks[b].rows
+            columns[k, : widths[b]] = blocks[b].columns
+        groups.append(
+            Group(
+                jnp.asarray(values),
+                jnp.asarray(rows),
+                jnp.asarray(columns),
+                heights[members],
+                widths[members],
+                None if positions is None else positions[members],
+            )
+        )
+    return BlockMatrix(tuple(groups), shape)

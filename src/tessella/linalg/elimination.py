@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -148,7 +149,13 @@ def eliminate(A: BlockMatrix, leaf: int) -> Elimination:
         m = len(node_rows[i]) + sum(handed[k] for k in children)
         fronts.append(
             Front(
-                node_rows[i], columns, own, pieces, children, np.zeros(0, int), node.level,
+                node_rows[i],
+                columns,
+                own,
+                pieces,
+                children,
+                np.zeros(0, int),
+                node.level,
                 (m, len(columns)),
             )
         )
@@ -164,7 +171,7 @@ def _group(keys: np.ndarray, count: int) -> list[np.ndarray]:
     """Indices with key 0, 1, ..., count - 1."""
     order = np.argsort(keys, kind="stable")
     edges = np.searchsorted(keys[order], np.arange(count + 1))
-    return [order[a:b] for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [order[a:b] for a, b in pairwise(edges)]
 
 
 def _join(arrays: list[np.ndarray]) -> np.ndarray:

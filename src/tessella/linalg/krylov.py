@@ -1,107 +1,215 @@
-"""LSQR: iterative least squares on a block matrix.
+"""LSQR, LSMR and CG on the normal equations: min |A x - b| from products with A and A^T.
 
-The iteration runs inside XLA a chunk at a time; between chunks the host looks at the history, shows
-progress, decides on stagnation, and may be interrupted without losing the iterations made.
+All three search the same Krylov space. LSQR and CG pick its smallest residual |b - A x| (CG through
+A^T A, which costs it accuracy), LSMR its smallest |A^T (b - A x)|. What they share, chunks, history
+and stopping, is in `iteration.py`.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from enum import StrEnum
-from numbers import Real
-from typing import Any, ClassVar, NamedTuple, Protocol
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.gramian import gramian
+from tessella.linalg.iteration import (
+    ADVICE,
+    CHUNK,
+    History,
+    Iterate,
+    Iterative,
+    Monitor,
+    Progress,
+    SolverResult,
+    Stop,
+    checked,
+    right_hand_side_norm,
+)
 
-CHUNK = 100
-"""Iterations between two looks at the history."""
+__all__ = [
+    "ADVICE",
+    "CG",
+    "CHUNK",
+    "LSMR",
+    "LSQR",
+    "History",
+    "Monitor",
+    "NormalEquations",
+    "OnNormalEquations",
+    "Progress",
+    "SolverResult",
+    "Stop",
+]
 
-Progress = Callable[[int, int, float], None]
-"""Called with (iterations done, iteration limit, relative residual)."""
-
-
-class Stop(StrEnum):
-    """Why a solver stopped."""
-
-    RESIDUAL = "converged: residual within btol"
-    OPTIMUM = "converged: least-squares optimum within atol"
-    ZERO = "converged: the right-hand side is zero"
-    DIRECT = "solved directly"
-    STAGNATED = "stagnated"
-    LIMIT = "iteration limit"
-    INTERRUPTED = "interrupted"
-    NOT_FINITE = "broke down: not a finite number"
-
-
-ADVICE = {
-    Stop.STAGNATED: "the residual stopped falling: add features or points, or try another sigma",
-    Stop.LIMIT: "raise max_iterations, or raise sigma for a better conditioned system",
-    Stop.INTERRUPTED: "the solution is the state after the last finished iterations",
-    Stop.NOT_FINITE: "check the data for huge values; raise sigma",
-}
-
-
-@dataclass(frozen=True)
-class History:
-    """One entry per iteration; errors are NaN where they were not measured."""
-
-    residual: Array = field(default_factory=lambda: np.zeros(0))
-    normal_residual: Array = field(default_factory=lambda: np.zeros(0))
-    error: Array = field(default_factory=lambda: np.zeros(0))
-
-    def oracle(self) -> tuple[int, float] | None:
-        """(iteration, error) of the smallest error: needs the exact solution to be picked."""
-        if not np.isfinite(self.error).any():
-            return None
-        best = int(np.nanargmin(self.error))
-        return best + 1, float(self.error[best])
+SQUARABLE = (1e-140, 1e140)
+"""Sizes whose squares and their sums stay clear of over- and underflow."""
 
 
-@dataclass(frozen=True)
-class SolverResult:
-    """Unknowns and how they were found. `rule` is what the default stopping rule would have done:
-    (iteration, error there) for runs that were forced to go on."""
+class _Bidiagonal(NamedTuple):
+    """Golub and Kahan: A V = U B with lower bidiagonal B; alpha and beta are its newest entries."""
 
-    x: jax.Array
-    iterations: int
-    stop: Stop
-    history: History
-    residual_norm: float
-    rule: tuple[int, float] | None = None
-
-    @property
-    def advice(self) -> str:
-        return ADVICE.get(self.stop, "")
-
-
-class Monitor(Protocol):
-    """Measures the true error of the unknowns; a pytree, so that it can enter a jitted loop."""
-
-    def __call__(self, y: jax.Array) -> jax.Array: ...
-
-
-class _State(NamedTuple):
-    i: jax.Array
     u: jax.Array
     v: jax.Array
-    w: jax.Array
-    x: jax.Array
     alpha: jax.Array
+    beta: jax.Array
+    norm_A: jax.Array
+
+
+class _Lsqr(NamedTuple):
+    process: _Bidiagonal
+    w: jax.Array
     rhobar: jax.Array
     phibar: jax.Array
-    norm_A: jax.Array
-    stop: jax.Array
+
+
+class _Lsmr(NamedTuple):
+    process: _Bidiagonal
+    h: jax.Array
+    hbar: jax.Array
+    alphabar: jax.Array
+    rho: jax.Array
+    rhobar: jax.Array
+    cbar: jax.Array
+    sbar: jax.Array
+    zeta: jax.Array
+    zetabar: jax.Array
+    betadd: jax.Array
+    betad: jax.Array
+    rhod: jax.Array
+    tautilde: jax.Array
+    thetatilde: jax.Array
+
+
+class _Cg(NamedTuple):
+    b: jax.Array
+    r: jax.Array
+    g: jax.Array
+    p: jax.Array
+    gamma: jax.Array
+    trace: jax.Array
+    carried: jax.Array
+
+
+def _unit(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+    size = jnp.linalg.norm(x)
+    return x / jnp.where(size > 0, size, 1.0), size
+
+
+def _rotation(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(c, s, r) with c a + s b = r = |(a, b)| and s a = c b."""
+    r = jnp.hypot(a, b)
+    size = jnp.where(r > 0, r, 1.0)
+    return a / size, b / size, r
+
+
+def _bidiagonal_begin(A: BlockMatrix, b: jax.Array) -> _Bidiagonal:
+    u, beta = _unit(b)
+    v, alpha = _unit(A.rmatvec(u))
+    return _Bidiagonal(u, v, alpha, beta, jnp.zeros(()))
+
+
+def _bidiagonal_step(A: BlockMatrix, s: _Bidiagonal) -> _Bidiagonal:
+    u, beta = _unit(A.matvec(s.v) - s.alpha * s.u)
+    norm_A = jnp.sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
+    v, alpha = _unit(A.rmatvec(u) - beta * s.v)
+    return _Bidiagonal(u, v, alpha, beta, norm_A)
+
+
+def _lsqr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
+    s = _bidiagonal_begin(A, b)
+    inner = _Lsqr(s, s.v, s.alpha, s.beta)
+    zero = jnp.zeros(())
+    return Iterate(jnp.zeros_like(s.v), s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
+
+
+def _lsqr_step(A: BlockMatrix, last: Iterate) -> Iterate:
+    t: _Lsqr = last.inner
+    s = _bidiagonal_step(A, t.process)
+    c, sine, rho = _rotation(t.rhobar, s.beta)
+    x = last.x + (c * t.phibar / rho) * t.w
+    w = s.v - (sine * s.alpha / rho) * t.w
+    phibar = sine * t.phibar
+    normal = phibar * s.alpha * jnp.abs(c)
+    reach = s.norm_A * jnp.linalg.norm(x)
+    inner = _Lsqr(s, w, -c * s.alpha, phibar)
+    return Iterate(x, phibar, normal, s.norm_A, reach, s.alpha == 0, inner)
+
+
+def _lsmr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
+    s = _bidiagonal_begin(A, b)
+    x = jnp.zeros_like(s.v)
+    zero, one = jnp.zeros(()), jnp.ones(())
+    inner = _Lsmr(
+        process=s,
+        h=s.v,
+        hbar=x,
+        alphabar=s.alpha,
+        rho=one,
+        rhobar=one,
+        cbar=one,
+        sbar=zero,
+        zeta=zero,
+        zetabar=s.alpha * s.beta,
+        betadd=s.beta,
+        betad=zero,
+        rhod=one,
+        tautilde=zero,
+        thetatilde=zero,
+    )
+    return Iterate(x, s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
+
+
+def _lsmr_step(A: BlockMatrix, last: Iterate) -> Iterate:
+    """Fong and Saunders (2011), sections 2 and 5, with their names; no damping."""
+    t: _Lsmr = last.inner
+    s = _bidiagonal_step(A, t.process)
+
+    c, sine, rho = _rotation(t.alphabar, s.beta)
+    theta = sine * s.alpha
+    thetabar = t.sbar * rho
+    cbar, sbar, rhobar = _rotation(t.cbar * rho, theta)
+    zeta, zetabar = cbar * t.zetabar, -sbar * t.zetabar
+
+    hbar = t.h - (thetabar * rho / (t.rho * t.rhobar)) * t.hbar
+    x = last.x + (zeta / (rho * rhobar)) * hbar
+    h = s.v - (theta / rho) * t.h
+
+    betahat, betadd = c * t.betadd, -sine * t.betadd
+    ctilde, stilde, rhotilde = _rotation(t.rhod, thetabar)
+    thetatilde, rhod = stilde * rhobar, ctilde * rhobar
+    betad = -stilde * t.betad + ctilde * betahat
+    tautilde = (t.zeta - t.thetatilde * t.tautilde) / rhotilde
+    taud = (zeta - thetatilde * tautilde) / rhod
+    residual = jnp.hypot(betad - taud, betadd)
+
+    inner = _Lsmr(
+        process=s,
+        h=h,
+        hbar=hbar,
+        alphabar=c * s.alpha,
+        rho=rho,
+        rhobar=rhobar,
+        cbar=cbar,
+        sbar=sbar,
+        zeta=zeta,
+        zetabar=zetabar,
+        betadd=betadd,
+        betad=betad,
+        rhod=rhod,
+        tautilde=tautilde,
+        thetatilde=thetatilde,
+    )
+    reach = s.norm_A * jnp.linalg.norm(x)
+    return Iterate(x, residual, jnp.abs(zetabar), s.norm_A, reach, s.alpha == 0, inner)
 
 
 @dataclass(frozen=True)
-class LSQR:
+class LSQR(Iterative[BlockMatrix]):
     """LSQR of Paige and Saunders (1982).
 
     max_iterations  most iterations
@@ -112,165 +220,164 @@ class LSQR:
     stagnation      stop when the residual fell by less than this fraction over `patience`
                     iterations; checked every 100 iterations, never when atol = btol = 0
     track_every     measure the error every so many iterations when the exact solution is known
+
+    With dependent or zero columns it finds the solution of smallest norm.
     """
 
-    max_iterations: int = 10_000
-    atol: float = 1e-10
-    btol: float = 1e-12
-    stagnation: float = 1e-3
-    patience: int = 1_000
-    track_every: int = 10
-
     name: ClassVar[str] = "lsqr"
-
-    def __post_init__(self) -> None:
-        for what in ("max_iterations", "patience", "track_every"):
-            value = getattr(self, what)
-            if not (isinstance(value, Real) and float(value) >= 1 and float(value).is_integer()):
-                raise ValueError(f"{what} must be a whole number, at least 1, got {value!r}")
-            object.__setattr__(self, what, int(float(value)))
-        for what in ("atol", "btol", "stagnation"):
-            value = getattr(self, what)
-            if not (isinstance(value, Real) and 0 <= float(value) < math.inf):
-                raise ValueError(f"{what} must be 0 or a positive number, got {value!r}")
-
-    @property
-    def forced(self) -> bool:
-        return self.atol == 0 and self.btol == 0
+    _begin = staticmethod(_lsqr_begin)
+    _step = staticmethod(_lsqr_step)
 
     def init(self, A: BlockMatrix) -> BlockMatrix:
         """LSQR reuses nothing between right-hand sides but the matrix itself."""
-        return A
+        return checked(A)
+
+
+@dataclass(frozen=True)
+class LSMR(Iterative[BlockMatrix]):
+    """LSMR of Fong and Saunders (2011): |A^T r| falls at every iteration, |r| nearly so.
+
+    Choose it when the run is to be stopped early by atol: LSQR's |A^T r| jumps about, LSMR's does
+    not. At equal iterations its residual is slightly above LSQR's. Options as for LSQR.
+    """
+
+    name: ClassVar[str] = "lsmr"
+    _begin = staticmethod(_lsmr_begin)
+    _step = staticmethod(_lsmr_step)
+
+    def init(self, A: BlockMatrix) -> BlockMatrix:
+        """LSMR reuses nothing between right-hand sides but the matrix itself."""
+        return checked(A)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["A", "gramian", "preconditioner"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class NormalEquations:
+    """A^T A x = A^T b: the factor A, and A^T A itself and an approximate inverse where given.
+
+    Both are symmetric, so they are applied by `rmatvec`, which gathers instead of scattering.
+    """
+
+    A: BlockMatrix
+    gramian: BlockMatrix | None = None
+    preconditioner: BlockMatrix | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.A.shape
+
+    def precondition(self, g: jax.Array) -> jax.Array:
+        return g if self.preconditioner is None else self.preconditioner.rmatvec(g)
+
+
+def _cg_begin(system: NormalEquations, b: jax.Array) -> Iterate:
+    g = system.A.rmatvec(b)
+    p = system.precondition(g)
+    gamma = g @ p
+    zero = jnp.zeros(())
+    return Iterate(
+        jnp.zeros_like(g),
+        jnp.linalg.norm(b),
+        jnp.sqrt(jnp.abs(gamma)),
+        zero,
+        zero,
+        gamma == 0,
+        _Cg(b, b, g, p, gamma, zero, zero),
+    )
+
+
+def _cg_step(system: NormalEquations, last: Iterate) -> Iterate:
+    """The trace of Lanczos' tridiagonal matrix, grown here, is LSQR's squared estimate of |A|."""
+    s: _Cg = last.inner
+    Ap = system.A.matvec(s.p)
+    if system.gramian is None:
+        q = system.A.rmatvec(Ap)
+        curvature = Ap @ Ap
+    else:
+        q = system.gramian.rmatvec(s.p)
+        curvature = s.p @ q
+    alpha = jnp.where(curvature == 0, 0.0, s.gamma / jnp.where(curvature == 0, 1.0, curvature))
+    x = last.x + alpha * s.p
+    r = s.r - alpha * Ap
+    g = s.g - alpha * q
+    z = system.precondition(g)
+    gamma = g @ z
+    beta = gamma / s.gamma
+    inverse = jnp.where(alpha == 0, 0.0, 1.0 / jnp.where(alpha == 0, 1.0, alpha))
+    trace = s.trace + inverse + s.carried
+    norm_A = jnp.sqrt(jnp.abs(trace))
+    if system.preconditioner is None:
+        reach = norm_A * jnp.linalg.norm(x)
+    else:
+        reach = jnp.linalg.norm(s.b - r)
+    return Iterate(
+        x,
+        jnp.linalg.norm(r),
+        jnp.sqrt(jnp.abs(gamma)),
+        norm_A,
+        reach,
+        (gamma == 0) | (curvature == 0),
+        _Cg(s.b, r, g, z + beta * s.p, gamma, trace, beta * inverse),
+    )
+
+
+@dataclass(frozen=True)
+class OnNormalEquations(Iterative[NormalEquations]):
+    """Preconditioned conjugate gradients on A^T A x = A^T b."""
+
+    _begin = staticmethod(_cg_begin)
+    _step = staticmethod(_cg_step)
 
     def solve(
         self,
-        A: BlockMatrix,
+        state: NormalEquations,
         b: Array,
         monitor: Monitor | None = None,
         progress: Progress | None = None,
     ) -> SolverResult:
-        if np.shape(b) != (A.shape[0],):
-            raise ValueError(
-                f"the right-hand side has shape {np.shape(b)}, but the matrix has {A.shape[0]} rows"
-            )
-        norm_b = float(np.linalg.norm(b))
-        if norm_b == 0:
-            return SolverResult(jnp.zeros(A.shape[1]), 0, Stop.ZERO, History(), 0.0)
-        if not math.isfinite(norm_b):
-            raise ValueError("the right-hand side contains NaN or infinity")
-        state, columns = _start(A, jnp.asarray(b)), []
-        if float(state.alpha) == 0:
-            return SolverResult(state.x, 0, Stop.OPTIMUM, History(), norm_b)
-        done, stop = 0, Stop.LIMIT
-        try:
-            while done < self.max_iterations:
-                upto = min(done + CHUNK, self.max_iterations)
-                state, chunk = _iterate(
-                    A, monitor, state, upto, norm_b, self.atol, self.btol, self.track_every
-                )
-                made = int(state.i) - done
-                columns.append(np.asarray(chunk)[:, :made])
-                done += made
-                residual = columns[-1][0]
-                if progress:
-                    progress(done, self.max_iterations, float(residual[-1]) / norm_b)
-                if int(state.stop):
-                    stop = _CODES[int(state.stop)]
-                    break
-                if not self.forced and self._stagnates(np.concatenate([c[0] for c in columns])):
-                    stop = Stop.STAGNATED
-                    break
-        except KeyboardInterrupt:
-            stop = Stop.INTERRUPTED
-        history = History(*np.concatenate(columns, axis=1)) if columns else History()
-        rule = self._default_rule(history, norm_b, float(state.norm_A)) if self.forced else None
-        last = float(history.residual[-1]) if done else norm_b
-        return SolverResult(state.x, done, stop, history, last, rule)
-
-    def _stagnates(self, residual: Array) -> bool:
-        if len(residual) <= self.patience:
-            return False
-        return bool(residual[-1] > (1 - self.stagnation) * residual[-1 - self.patience])
-
-    def _default_rule(
-        self, history: History, norm_b: float, norm_A: float
-    ) -> tuple[int, float] | None:
-        """Where this run would have stopped with the default tolerances, and the error there."""
-        usual = LSQR(max_iterations=self.max_iterations)
-        r = history.residual
-        small = history.normal_residual <= usual.atol * norm_A * r
-        small |= r <= usual.btol * norm_b
-        ends = [int(np.argmax(small)) + 1] if small.any() else []
-        ends += [n for n in range(CHUNK, len(r) + 1, CHUNK) if usual._stagnates(r[:n])][:1]
-        iteration = min([*ends, len(r)])
-        measured = np.flatnonzero(np.isfinite(history.error[:iteration]))
-        if not measured.size:
-            return None
-        return iteration, float(history.error[measured[-1]])
+        size = right_hand_side_norm(b, state.shape[0])
+        if size > 0:
+            check_squarable(size, "the right-hand side")
+        return super().solve(state, b, monitor, progress)
 
 
-_CODES = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
+def check_squarable(size: float, what: str) -> None:
+    """Normal equations square everything: refuse what would over- or underflow."""
+    low, high = SQUARABLE
+    if size and not low <= size <= high:
+        raise ValueError(
+            f"{what} has size {size:.1e}, whose square over- or underflows in the normal "
+            f"equations: scale it into [{low:g}, {high:g}], or use LSQR or LSMR"
+        )
 
 
-def _unit(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    size = jnp.linalg.norm(x)
-    return x / jnp.where(size > 0, size, 1.0), size
+def largest_entry(A: BlockMatrix) -> float:
+    return max((float(jnp.max(jnp.abs(g.values), initial=0.0)) for g in A.groups), default=0.0)
 
 
-@jax.jit
-def _start(A: BlockMatrix, b: jax.Array) -> _State:
-    u, beta = _unit(b)
-    v, alpha = _unit(A.rmatvec(u))
-    zero = jnp.zeros((), dtype=jnp.int64)
-    return _State(zero, u, v, v, jnp.zeros_like(v), alpha, alpha, beta, jnp.zeros(()), zero)
+@dataclass(frozen=True)
+class CG(OnNormalEquations):
+    """Conjugate gradients on the normal equations A^T A x = A^T b (a baseline of the paper).
 
+    The gradient g = A^T b - A^T A x is updated as g - alpha A^T (A p), as a general CG code does it
+    and as the paper's runs did. That shows their behaviour: the same iterates as LSQR at first,
+    then a floor at sqrt(precision), where LSQR goes on. (The CGLS recurrences, which take
+    A^T (b - A x) instead, would be LSQR in other letters.) Use LSQR or LSMR unless you compare.
 
-@jax.jit
-def _iterate(
-    A: BlockMatrix,
-    monitor: Any,
-    start: _State,
-    upto: int,
-    norm_b: float,
-    atol: float,
-    btol: float,
-    track_every: int,
-) -> tuple[_State, jax.Array]:
-    """Iterations start.i .. upto, or until a stopping test holds; history of shape (3, CHUNK)."""
+    gramian  form A^T A and multiply by it. Loses a little more, and costs memory: about one block
+             of columns squared per pair of neighbours. The paper's figures were made that way.
 
-    def go_on(carry: tuple[_State, jax.Array]) -> jax.Array:
-        s, _ = carry
-        return (s.i < upto) & (s.stop == 0)
+    Other options as for LSQR.
+    """
 
-    def step(carry: tuple[_State, jax.Array]) -> tuple[_State, jax.Array]:
-        s, history = carry
-        u, beta = _unit(A.matvec(s.v) - s.alpha * s.u)
-        norm_A = jnp.sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
-        v, alpha = _unit(A.rmatvec(u) - beta * s.v)
+    gramian: bool = False
 
-        rho = jnp.hypot(s.rhobar, beta)
-        c, sine = s.rhobar / rho, beta / rho
-        x = s.x + (c * s.phibar / rho) * s.w
-        w = v - (sine * alpha / rho) * s.w
-        phibar = sine * s.phibar
-        normal = phibar * alpha * jnp.abs(c)
-        i = s.i + 1
+    name: ClassVar[str] = "cg"
 
-        if monitor is None:
-            error = jnp.array(jnp.nan)
-        else:
-            due = (i % track_every == 0) | (i <= 10)
-            error = jax.lax.cond(due, lambda y: monitor(y), lambda _: jnp.array(jnp.nan), x)
-        history = history.at[:, s.i - start.i].set(jnp.stack([phibar, normal, error]))
-
-        compatible = phibar <= btol * norm_b + atol * norm_A * jnp.linalg.norm(x)
-        optimal = normal <= atol * norm_A * phibar
-        broken = ~jnp.isfinite(phibar + normal)
-        forced = (atol == 0) & (btol == 0)
-        stop = jnp.where((~forced & optimal) | (alpha == 0), 2, 0)
-        stop = jnp.where((~forced & compatible) | (phibar == 0), 1, stop)
-        stop = jnp.where(broken, 3, stop)
-        return _State(i, u, v, w, x, alpha, -c * alpha, phibar, norm_A, stop), history
-
-    empty = jnp.full((3, CHUNK), jnp.nan)
-    return jax.lax.while_loop(go_on, step, (start, empty))
+    def init(self, A: BlockMatrix) -> NormalEquations:
+        check_squarable(largest_entry(checked(A)), "the matrix's largest entry")
+        return NormalEquations(A, gramian(A) if self.gramian else None)

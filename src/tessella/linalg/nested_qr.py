@@ -161,7 +161,9 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
     seen: dict[Any, tuple[int, FrontFactor]] = {}
     keys: list[Any] = [None] * len(plan.fronts)
     dropped: dict[int, int] = {}
-    probe = np.random.default_rng(0).standard_normal(max((f.shape[0] for f in plan.fronts), default=1))
+    probe = np.random.default_rng(0).standard_normal(
+        max((f.shape[0] for f in plan.fronts), default=1)
+    )
 
     def assemble(front: Front) -> Array:
         rows = len(front.rows) + sum(len(left[k]) for k in front.children)

@@ -179,7 +179,7 @@ def _factor_group(rule: RRQR, group: Group) -> tuple[Array, list[Array], list[np
             found.append((factor.R, factor.kept))
         return found
 
-    found = sum(side_by_side(piece, chunks(len(values))), [])
+    found = [item for part in side_by_side(piece, chunks(len(values))) for item in part]
     return Q, [R for R, _ in found], [kept for _, kept in found]
 
 
@@ -196,7 +196,9 @@ def _filtered_group(
         columns[b, : len(k)] = own[b, k]
     filled = np.arange(C) < ranks[:, None]
     return (
-        group._replace(values=jnp.asarray(values[:, :C]), columns=jnp.asarray(columns), widths=ranks),
+        group._replace(
+            values=jnp.asarray(values[:, :C]), columns=jnp.asarray(columns), widths=ranks
+        ),
         TriangularGroup(jnp.asarray(R), jnp.asarray(columns), jnp.asarray(filled)),
     )
 

@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from itertools import pairwise
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -45,4 +46,4 @@ def chunks(count: int, per_core: int = 8) -> list[range]:
     """range(count) in contiguous pieces, several per core so that none waits long."""
     pieces = max(1, min(count, per_core * CORES))
     edges = [count * i // pieces for i in range(pieces + 1)]
-    return [range(a, b) for a, b in zip(edges[:-1], edges[1:], strict=True)]
+    return [range(a, b) for a, b in pairwise(edges)]

@@ -1,0 +1,138 @@
+"""A^T A in blocks: only for solvers on the normal equations, and only when they ask.
+
+Two blocks are neighbours when they share a row; A^T A couples neighbours and nothing else. Block
+column k of A^T A is stored as one block whose rows are all columns that k's neighbours own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse
+
+from tessella.domain import Array
+from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
+from tessella.memory import require
+
+Index = np.ndarray
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """Which rows and columns every block has, without padding, and which blocks are neighbours.
+
+    Only blocks with columns are listed; a block without rows is its own only neighbour.
+    """
+
+    rows: list[Index]
+    columns: list[Index]
+    neighbours: list[Index]
+    size: int
+
+    @property
+    def widths(self) -> Index:
+        return np.array([len(c) for c in self.columns], dtype=np.int64)
+
+    def reach(self, groups: Sequence[Index]) -> list[Index]:
+        """The columns, sorted, that each group of blocks owns together."""
+        return [np.sort(np.concatenate([self.columns[k] for k in group])) for group in groups]
+
+
+def pattern(A: BlockMatrix) -> Pattern:
+    """The pattern of A from its row and column numbers alone; refuses columns with two owners."""
+    rows, columns = [], []
+    for g in A.groups:
+        at_rows, at_columns = np.asarray(g.rows), np.asarray(g.columns)
+        for b, (height, width) in enumerate(zip(g.heights, g.widths, strict=True)):
+            if width:
+                rows.append(at_rows[b, :height])
+                columns.append(at_columns[b, :width])
+    owned = np.concatenate(columns) if columns else np.zeros(0, dtype=np.int64)
+    times = np.bincount(owned, minlength=A.shape[1])
+    if times.max(initial=0) > 1:
+        raise ValueError(
+            f"column {int(np.argmax(times))} of the matrix lies in {int(times.max())} blocks: the "
+            f"normal equations are blocked by columns, each with one owner; use LSQR or LSMR"
+        )
+    touch = incidence(rows, A.shape[0])
+    neighbours = _indices(touch @ touch.T + scipy.sparse.eye_array(len(rows), dtype=np.int64))
+    return Pattern(rows, columns, neighbours, A.shape[1])
+
+
+def incidence(members: Sequence[Index], size: int) -> scipy.sparse.csr_array:
+    """Entry (j, i) is 1 when i is among members[j]."""
+    ends = np.concatenate([[0], np.cumsum([len(m) for m in members], dtype=np.int64)])
+    where = np.concatenate([*members, np.zeros(0, dtype=np.int64)]).astype(np.int64)
+    shape = (len(members), size)
+    return scipy.sparse.csr_array((np.ones(len(where), dtype=np.int64), where, ends), shape=shape)
+
+
+def second_neighbours(p: Pattern) -> list[Index]:
+    """Blocks that share a neighbour: what a sum over neighbourhoods couples."""
+    near = incidence(p.neighbours, len(p.neighbours))
+    return _indices(near @ near.T)
+
+
+def _indices(matrix: scipy.sparse.csr_array) -> list[Index]:
+    csr = scipy.sparse.csr_array(matrix)
+    csr.sort_indices()
+    return [csr.indices[a:b] for a, b in zip(csr.indptr[:-1], csr.indptr[1:], strict=True)]
+
+
+def block_bytes(p: Pattern, groups: Sequence[Index]) -> int:
+    """Memory of a symmetric matrix whose block column k has the rows that groups[k] own."""
+    widths = p.widths
+    return 8 * int(sum(int(widths[k]) * int(widths[g].sum()) for k, g in enumerate(groups)))
+
+
+class SymmetricBlocks:
+    """A symmetric matrix in block columns, to be filled in place and then frozen.
+
+    Entry [c, i] of columns[k] couples column c of block k with column reach[k][i] of the whole.
+    """
+
+    def __init__(self, p: Pattern, groups: Sequence[Index]) -> None:
+        self.pattern, self.reach = p, p.reach(groups)
+        self.columns: list[Array] = [
+            np.zeros((len(own), len(rows))) for own, rows in zip(p.columns, self.reach, strict=True)
+        ]
+
+    def freeze(self) -> BlockMatrix:
+        made = [
+            Block(values.T, rows, own)
+            for values, rows, own in zip(
+                self.columns, self.reach, self.pattern.columns, strict=True
+            )
+        ]
+        nothing = Block(np.zeros((1, 1)), np.zeros(1, np.int64), np.zeros(1, np.int64))
+        return from_blocks(made or [nothing], (self.pattern.size, self.pattern.size))
+
+
+def gramian_blocks(A: BlockMatrix, p: Pattern) -> SymmetricBlocks:
+    """A^T A from the products A_j^T A_k of neighbouring blocks, over the rows they share."""
+    G = SymmetricBlocks(p, p.neighbours)
+    blocks = [block.values for block in A.blocks() if len(block.columns)]
+    place = np.full(A.shape[0], -1)
+    for j, near in enumerate(p.neighbours):
+        place[p.rows[j]] = np.arange(len(p.rows[j]))
+        for k in near[near >= j].tolist():
+            at = place[p.rows[k]]
+            shared = at >= 0
+            product = blocks[j][at[shared]].T @ blocks[k][shared]
+            G.columns[j][:, np.searchsorted(G.reach[j], p.columns[k])] = product
+            G.columns[k][:, np.searchsorted(G.reach[k], p.columns[j])] = product.T
+        place[p.rows[j]] = -1
+    return G
+
+
+def gramian(A: BlockMatrix) -> BlockMatrix:
+    """A^T A, formed: its condition number is the square of A's, and it is less sparse."""
+    p = pattern(A)
+    require(
+        2 * block_bytes(p, p.neighbours),
+        f"the Gramian of a {A.shape[0]:,} x {A.shape[1]:,} matrix",
+        "use CG() with gramian=False, or LSQR: they need products with the matrix only",
+    )
+    return gramian_blocks(A, p).freeze()

@@ -1,0 +1,325 @@
+"""What every iterative solver shares: the driver, its history, and the names of its endings.
+
+The iteration runs inside XLA a chunk at a time; between chunks the host looks at the history, shows
+progress, decides on stagnation, and may be interrupted without losing the iterations made. A method
+is two functions, `begin(state, b)` and `step(state, iterate)`, and inherits all of that.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.domain import Array
+from tessella.linalg.block_matrix import BlockMatrix
+
+CHUNK = 100
+"""Iterations between two looks at the history."""
+
+SMALLEST_TOLERANCE = 1e-16
+"""Positive tolerances below this could never be met in double precision."""
+
+Progress = Callable[[int, int, float], None]
+"""Called with (iterations done, iteration limit, relative residual)."""
+
+
+class Stop(StrEnum):
+    """Why a solver stopped."""
+
+    RESIDUAL = "converged: residual within btol"
+    OPTIMUM = "converged: least-squares optimum within atol"
+    ZERO = "converged: the right-hand side is zero"
+    DIRECT = "solved directly"
+    STAGNATED = "stagnated"
+    LIMIT = "iteration limit"
+    INTERRUPTED = "interrupted"
+    NOT_FINITE = "broke down: not a finite number"
+
+
+ADVICE = {
+    Stop.STAGNATED: "the residual stopped falling: add features or points, or try another sigma",
+    Stop.LIMIT: "raise max_iterations, or raise sigma for a better conditioned system",
+    Stop.INTERRUPTED: "the solution is the state after the last finished iterations",
+    Stop.NOT_FINITE: "check the data for huge values; raise sigma",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """One entry per iteration; errors are NaN where they were not measured."""
+
+    residual: Array = field(default_factory=lambda: np.zeros(0))
+    normal_residual: Array = field(default_factory=lambda: np.zeros(0))
+    error: Array = field(default_factory=lambda: np.zeros(0))
+
+    def oracle(self) -> tuple[int, float] | None:
+        """(iteration, error) of the smallest error: needs the exact solution to be picked."""
+        if not np.isfinite(self.error).any():
+            return None
+        best = int(np.nanargmin(self.error))
+        return best + 1, float(self.error[best])
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """Unknowns and how they were found. `rule` is what the default stopping rule would have done:
+    (iteration, error there) for runs that were forced to go on."""
+
+    x: jax.Array
+    iterations: int
+    stop: Stop
+    history: History
+    residual_norm: float
+    rule: tuple[int, float] | None = None
+
+    @property
+    def advice(self) -> str:
+        return ADVICE.get(self.stop, "")
+
+
+class Monitor(Protocol):
+    """Measures the true error of the unknowns; a pytree, so that it can enter a jitted loop."""
+
+    def __call__(self, y: jax.Array) -> jax.Array: ...
+
+
+class Iterate(NamedTuple):
+    """What every method reports after an iteration; `inner` is its own recurrence.
+
+    residual, normal   |r| and |A^T r|, r = b - A x
+    norm_A, reach      estimates of |A| and of |A| |x|, the scales of the stopping tests
+    exhausted          nothing is left to search: x is a least-squares solution
+    """
+
+    x: jax.Array
+    residual: jax.Array
+    normal: jax.Array
+    norm_A: jax.Array
+    reach: jax.Array
+    exhausted: jax.Array
+    inner: Any
+
+
+class System(Protocol):
+    """What a state must tell the driver: (rows, columns). A pytree."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+State = TypeVar("State", bound=System)
+
+
+@dataclass(frozen=True)
+class Iterative(ABC, Generic[State]):
+    """A solver that improves x step by step; the fields are documented at LSQR."""
+
+    max_iterations: int = 10_000
+    atol: float = 1e-10
+    btol: float = 1e-12
+    stagnation: float = 1e-3
+    patience: int = 1_000
+    track_every: int = 10
+
+    name: ClassVar[str]
+
+    def __post_init__(self) -> None:
+        if self.max_iterations < 1:
+            raise ValueError(f"max_iterations must be at least 1, got {self.max_iterations!r}")
+        for what in ("atol", "btol", "stagnation"):
+            value = getattr(self, what)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{what} must be 0 or a positive number, got {value!r}")
+        for what in ("atol", "btol"):
+            value = getattr(self, what)
+            if 0 < value < SMALLEST_TOLERANCE:
+                raise ValueError(
+                    f"{what}={value!r} is below machine precision (2.2e-16) and would never be "
+                    f"met: use at least {SMALLEST_TOLERANCE:g}, or atol=btol=0 to force every "
+                    f"iteration"
+                )
+        if self.patience < 1:
+            raise ValueError(f"patience must be at least 1, got {self.patience!r}")
+        if self.track_every < 1:
+            raise ValueError(f"track_every must be at least 1, got {self.track_every!r}")
+
+    @property
+    def forced(self) -> bool:
+        return self.atol == 0 and self.btol == 0
+
+    @abstractmethod
+    def init(self, A: BlockMatrix) -> State:
+        """What can be reused for another right-hand side; refuses a matrix it cannot work on."""
+
+    @staticmethod
+    @abstractmethod
+    def _begin(state: Any, b: jax.Array) -> Iterate:
+        """x = 0 and the start of the recurrence."""
+
+    @staticmethod
+    @abstractmethod
+    def _step(state: Any, last: Iterate) -> Iterate:
+        """The next iterate."""
+
+    def solve(
+        self,
+        state: State,
+        b: Array,
+        monitor: Monitor | None = None,
+        progress: Progress | None = None,
+    ) -> SolverResult:
+        """min |A x - b| for a state made by `init`."""
+        rows, columns = state.shape
+        norm_b = right_hand_side_norm(b, rows)
+        if norm_b == 0:
+            return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
+        iterate = _started(type(self)._begin, state, jnp.asarray(b))
+        if bool(iterate.exhausted):
+            return SolverResult(iterate.x, 0, Stop.OPTIMUM, History(), norm_b)
+        chunks: list[Array] = []
+        done, stop = 0, Stop.LIMIT
+        try:
+            while done < self.max_iterations:
+                upto = min(done + CHUNK, self.max_iterations)
+                tests = (norm_b, self.atol, self.btol, self.track_every)
+                i, iterate, code, chunk = _advanced(
+                    type(self)._step, state, monitor, iterate, done, upto, tests
+                )
+                made = int(i) - done
+                chunks.append(np.asarray(chunk)[:, :made])
+                done += made
+                if progress:
+                    progress(done, self.max_iterations, float(chunks[-1][0, -1]) / norm_b)
+                if int(code):
+                    stop = _CODES[int(code)]
+                    break
+                if not self.forced and self._stagnates(np.concatenate([c[0] for c in chunks])):
+                    stop = Stop.STAGNATED
+                    break
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        history = History(*np.concatenate(chunks, axis=1)) if chunks else History()
+        rule = self._default_rule(history, norm_b, float(iterate.norm_A)) if self.forced else None
+        finite = history.residual[np.isfinite(history.residual)]
+        last = float(finite[-1]) if finite.size else norm_b
+        return SolverResult(iterate.x, done, stop, history, last, rule)
+
+    def _stagnates(self, residual: Array) -> bool:
+        if len(residual) <= self.patience:
+            return False
+        return bool(residual[-1] > (1 - self.stagnation) * residual[-1 - self.patience])
+
+    def _default_rule(
+        self, history: History, norm_b: float, norm_A: float
+    ) -> tuple[int, float] | None:
+        """Where this run would have stopped with the default tolerances, and the error there."""
+        usual = type(self)(max_iterations=self.max_iterations)
+        r = history.residual
+        small = history.normal_residual <= usual.atol * norm_A * r
+        small |= r <= usual.btol * norm_b
+        ends = [int(np.argmax(small)) + 1] if small.any() else []
+        ends += [n for n in range(CHUNK, len(r) + 1, CHUNK) if usual._stagnates(r[:n])][:1]
+        iteration = min([*ends, len(r)])
+        measured = np.flatnonzero(np.isfinite(history.error[:iteration]))
+        if not measured.size:
+            return None
+        return iteration, float(history.error[measured[-1]])
+
+
+def checked(A: BlockMatrix) -> BlockMatrix:
+    """A itself, unless it has nothing to solve for or holds NaN or infinity."""
+    if not A.groups or 0 in A.shape:
+        raise ValueError(
+            f"the matrix has {A.shape[0]} rows, {A.shape[1]} columns and {len(A.groups)} groups of "
+            f"blocks: there is nothing to solve; if a filter removed every feature, lower sigma"
+        )
+    before = 0
+    for g in A.groups:
+        bad = np.flatnonzero(~np.asarray(_finite_blocks(g.values)))
+        if bad.size:
+            raise ValueError(
+                f"block {before + int(bad[0])} of the matrix contains NaN or infinity: check the "
+                f"coefficients of the equation and the features there"
+            )
+        before += len(g.heights)
+    return A
+
+
+def right_hand_side_norm(b: Array, rows: int) -> float:
+    """|b|, refusing another length than the state's and values that are not finite."""
+    if np.shape(b) != (rows,):
+        raise ValueError(
+            f"the right-hand side has shape {np.shape(b)}, but the matrix has {rows} rows"
+        )
+    norm = float(np.linalg.norm(b))
+    if not math.isfinite(norm):
+        raise ValueError("the right-hand side contains NaN or infinity")
+    return norm
+
+
+_CODES = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
+
+
+@jax.jit
+def _finite_blocks(values: jax.Array) -> jax.Array:
+    return jnp.isfinite(values).all(axis=(1, 2))
+
+
+@partial(jax.jit, static_argnums=0)
+def _started(begin: Callable[[Any, jax.Array], Iterate], state: Any, b: jax.Array) -> Iterate:
+    return begin(state, b)
+
+
+@partial(jax.jit, static_argnums=0)
+def _advanced(
+    step: Callable[[Any, Iterate], Iterate],
+    state: Any,
+    monitor: Any,
+    start: Iterate,
+    done: int,
+    upto: int,
+    tests: tuple[float, float, float, int],
+) -> tuple[jax.Array, Iterate, jax.Array, jax.Array]:
+    """Iterations done .. upto, or until a stopping test holds; history of shape (3, CHUNK)."""
+    norm_b, atol, btol, track_every = tests
+    forced = (atol == 0) & (btol == 0)
+    Carry = tuple[jax.Array, Iterate, jax.Array, jax.Array]
+
+    def go_on(carry: Carry) -> jax.Array:
+        i, _, stop, _ = carry
+        return (i < upto) & (stop == 0)
+
+    def one(carry: Carry) -> Carry:
+        i, last, _, history = carry
+        new = step(state, last)
+        if monitor is None:
+            error = jnp.array(jnp.nan)
+        else:
+            due = ((i + 1) % track_every == 0) | (i < 10)
+            error = jax.lax.cond(due, lambda x: monitor(x), lambda _: jnp.array(jnp.nan), new.x)
+        history = history.at[:, i - done].set(jnp.stack([new.residual, new.normal, error]))
+
+        compatible = new.residual <= btol * norm_b + atol * new.reach
+        optimal = new.normal <= atol * new.norm_A * new.residual
+        broken = ~jnp.isfinite(new.residual + new.normal + new.reach)
+        stop = jnp.where((~forced & optimal) | new.exhausted, 2, 0)
+        stop = jnp.where((~forced & compatible) | (new.residual == 0), 1, stop)
+        stop = jnp.where(broken, 3, stop)
+        return i + 1, new._replace(x=jnp.where(broken, last.x, new.x)), stop, history
+
+    first = (
+        jnp.asarray(done),
+        start,
+        jnp.zeros((), dtype=jnp.int64),
+        jnp.full((3, CHUNK), jnp.nan),
+    )
+    return jax.lax.while_loop(go_on, one, first)

@@ -1,0 +1,247 @@
+"""Additive Schwarz preconditioned CG on the normal equations (Shang, Heinlein, Mishra, Wang 2025).
+
+    A_AS^-1 = sum_j W_j^T A_j^+ W_j,   A = M^T M,   A_j = W_j A W_j^T
+
+The paper prints W_j as the columns of subdomain j; its experiments took the columns of every
+subdomain that overlaps j. Both are here, as `diagonal` and `neighbourhood`. The pseudo-inverses are
+summed into one block-sparse matrix, which couples second neighbours and is several times smaller,
+and cheaper to apply, than the inverses one by one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, Literal, get_args
+
+import jax
+import numpy as np
+import scipy.linalg
+
+from tessella.domain import Array
+from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
+from tessella.linalg.gramian import (
+    Index,
+    Pattern,
+    SymmetricBlocks,
+    block_bytes,
+    gramian_blocks,
+    pattern,
+    second_neighbours,
+)
+from tessella.linalg.iteration import Monitor, Progress, SolverResult, checked
+from tessella.linalg.krylov import (
+    NormalEquations,
+    OnNormalEquations,
+    check_squarable,
+    largest_entry,
+)
+from tessella.linalg.threads import CORES, chunks, side_by_side
+from tessella.memory import gib, require
+
+Blocks = Literal["neighbourhood", "diagonal"]
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["A", "gramian", "preconditioner", "directions"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class SchwarzSystem(NormalEquations):
+    """The normal equations with A_AS^-1; `directions` lead back from PCA's unknowns to x."""
+
+    directions: BlockMatrix | None = None
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["monitor", "directions"], meta_fields=[])
+@dataclass(frozen=True)
+class _Lifted:
+    """The monitor of x = V y, for unknowns y."""
+
+    monitor: Monitor
+    directions: BlockMatrix
+
+    def __call__(self, y: jax.Array) -> jax.Array:
+        return self.monitor(self.directions.matvec(y))
+
+
+@dataclass(frozen=True)
+class SchwarzCG(OnNormalEquations):
+    """CG on M^T M with the additive Schwarz preconditioner (a baseline of the paper).
+
+    It needs far fewer iterations than CG, but forms the Gramian, whose small eigenvalues drown in
+    rounding: after its best iterate the error often grows again, by decades. A forced run
+    (atol = btol = 0) goes on and shows that in its history; by default the run ends when the
+    residual stagnates. Prefer LSQR on the RRQR-filtered system, which is more accurate and smaller.
+
+    blocks    "neighbourhood" (as the paper ran it): A_j is the Gramian of all columns of the blocks
+              that share a row with block j. "diagonal" (as printed): of block j's columns alone;
+              cheap, and much weaker.
+    pca       None, as the paper ran it: A_j is pseudo-inverted, cut at rounding level (its order
+              times 2.2e-16). A number such as 1e-8 first replaces every block's columns by its
+              principal directions with singular values above `pca` times the largest, as Shang et
+              al. do; more stable, and smaller.
+    streamed  False makes all inverses, then adds them up, and is refused where they do not fit
+              together (the paper's authors ran out of 50 GB so). True adds each as it is made:
+              little memory, but a set-up of minutes to hours remains where False is refused.
+
+    Other options as for LSQR; |A^T r| and |A| in the stopping rule are those of the preconditioned
+    system. With dependent columns the solution is one of smallest residual, not of smallest norm.
+    """
+
+    blocks: Blocks = "neighbourhood"
+    pca: float | None = None
+    gramian: bool = True
+    streamed: bool = False
+
+    name: ClassVar[str] = "as-cg"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.blocks not in get_args(Blocks):
+            raise ValueError(
+                f"blocks must be one of {', '.join(map(repr, get_args(Blocks)))}, "
+                f"got {self.blocks!r}"
+            )
+        if self.pca is not None and not (math.isfinite(self.pca) and 0 < self.pca < 1):
+            raise ValueError(
+                f"pca must be None or lie in (0, 1), got {self.pca!r}: it is a threshold relative "
+                f"to the largest singular value of a block; 1e-8 is usual"
+            )
+
+    def init(self, A: BlockMatrix) -> SchwarzSystem:
+        """The Gramian, the local inverses and their sum; refused if they would not fit."""
+        check_squarable(largest_entry(checked(A)), "the matrix's largest entry")
+        directions = None
+        if self.pca is not None:
+            A, directions = principal_directions(A, self.pca)
+        G, inverse = schwarz_inverse(A, self.blocks, self.streamed)
+        return SchwarzSystem(A, G if self.gramian else None, inverse, directions)
+
+    def solve(
+        self,
+        state: NormalEquations,
+        b: Array,
+        monitor: Monitor | None = None,
+        progress: Progress | None = None,
+    ) -> SolverResult:
+        V = state.directions if isinstance(state, SchwarzSystem) else None
+        if V is None:
+            return super().solve(state, b, monitor, progress)
+        lifted = None if monitor is None else _Lifted(monitor, V)
+        result = super().solve(state, b, lifted, progress)
+        return dataclasses.replace(result, x=V.matvec(result.x))
+
+
+def schwarz_bytes(A: BlockMatrix, blocks: Blocks = "neighbourhood", streamed: bool = False) -> int:
+    """Most memory that A_AS^-1 takes while it is made, from the pattern of A alone.
+
+    The Gramian's blocks, the dense inverses (all of them, or one per core if streamed), their sum
+    twice (once more while it is packed), and four matrices of the largest order per core at work.
+    """
+    return _bytes(pattern(A), blocks, streamed)
+
+
+def _bytes(p: Pattern, blocks: Blocks, streamed: bool) -> int:
+    hoods, coupled = _neighbourhoods(p, blocks)
+    widths = p.widths
+    orders = np.array([int(widths[hood].sum()) for hood in hoods], dtype=np.int64)
+    largest = int(orders.max(initial=0)) ** 2
+    inverses = CORES * largest if streamed else int((orders**2).sum())
+    made = 2 * (block_bytes(p, p.neighbours) + block_bytes(p, coupled))
+    return made + 8 * (inverses + 4 * CORES * largest)
+
+
+def _neighbourhoods(p: Pattern, blocks: Blocks) -> tuple[list[Index], list[Index]]:
+    """The blocks behind every A_j, and those that the sum of the inverses couples to block j."""
+    if blocks == "diagonal":
+        alone = [np.array([j]) for j in range(len(p.columns))]
+        return alone, alone
+    return p.neighbours, second_neighbours(p)
+
+
+def schwarz_inverse(
+    A: BlockMatrix, blocks: Blocks = "neighbourhood", streamed: bool = False
+) -> tuple[BlockMatrix, BlockMatrix]:
+    """A = M^T M and A_AS^-1 = sum_j W_j^T A_j^+ W_j, symmetric block matrices."""
+    p = pattern(A)
+    hoods, coupled = _neighbourhoods(p, blocks)
+    less = (
+        "" if streamed else f", or streamed=True ({gib(_bytes(p, blocks, True))}, slow to set up)"
+    )
+    require(
+        _bytes(p, blocks, streamed),
+        f"additive Schwarz with {len(hoods):,} local inverses (blocks={blocks!r})",
+        f"use fewer features or a smaller overlap, blocks='diagonal', or LSQR with RRQR{less}",
+    )
+    G, total = gramian_blocks(A, p), SymmetricBlocks(p, coupled)
+    reach = p.reach(hoods)
+
+    def inverses(which: Sequence[int]) -> list[Array]:
+        return [pseudo_inverse(_restricted(G, hoods[j], reach[j])) for j in which]
+
+    for part in _parts(len(hoods), streamed):
+        made = side_by_side(
+            inverses, [part[piece.start : piece.stop] for piece in chunks(len(part))]
+        )
+        for j, inverse in zip(part, (one for piece in made for one in piece), strict=True):
+            _add(total, hoods[j], reach[j], inverse)
+    return G.freeze(), total.freeze()
+
+
+def _parts(count: int, streamed: bool) -> Iterator[range]:
+    """The inverses that are held at one time."""
+    step = CORES if streamed else max(count, 1)
+    for start in range(0, count, step):
+        yield range(start, min(start + step, count))
+
+
+def pseudo_inverse(A_j: Array) -> Array:
+    """A_j^+ of a symmetric positive semidefinite matrix, symmetric to the last bit.
+
+    Eigenvalues below the order times 2.2e-16 times the largest are rounding and count as zero.
+    """
+    values, vectors = scipy.linalg.eigh(A_j, check_finite=False)
+    floor = len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)
+    kept = values > floor
+    half = vectors[:, kept] / np.sqrt(values[kept])
+    return half @ half.T
+
+
+def _restricted(G: SymmetricBlocks, hood: Index, reach: Index) -> Array:
+    """W_j G W_j^T for the columns `reach` that the blocks of `hood` own."""
+    A_j = np.zeros((len(reach), len(reach)))
+    for k in hood.tolist():
+        own = np.searchsorted(reach, G.pattern.columns[k])
+        at = np.minimum(np.searchsorted(reach, G.reach[k]), len(reach) - 1)
+        inside = reach[at] == G.reach[k]
+        A_j[own[:, None], at[inside]] = G.columns[k][:, inside]
+    return A_j
+
+
+def _add(total: SymmetricBlocks, hood: Index, reach: Index, inverse: Array) -> None:
+    """total += W_j^T inverse W_j."""
+    for k in hood.tolist():
+        own = np.searchsorted(reach, total.pattern.columns[k])
+        total.columns[k][:, np.searchsorted(total.reach[k], reach)] += inverse[own]
+
+
+def principal_directions(A: BlockMatrix, threshold: float) -> tuple[BlockMatrix, BlockMatrix]:
+    """(A V, V): every block in the directions V_j of its singular values above the threshold.
+
+    Unknowns and columns share one numbering: a block that keeps r directions keeps its first r
+    columns' numbers, and the others belong to no block any more.
+    """
+    reduced, directions = [], []
+    for block in A.blocks():
+        U, s, Vt = np.linalg.svd(block.values, full_matrices=False)
+        r = int(np.count_nonzero(s > threshold * s.max(initial=0.0)))
+        columns = block.columns[:r]
+        reduced.append(Block(U[:, :r] * s[:r], block.rows, columns))
+        directions.append(Block(Vt[:r].T, block.columns, columns))
+    n = A.shape[1]
+    return from_blocks(reduced, A.shape), from_blocks(directions, (n, n))
