@@ -7,14 +7,16 @@ if _jax.dtypes.canonicalize_dtype("float64") != "float64":
     raise ImportError("tessella needs float64, but JAX refuses it: unset JAX_ENABLE_X64=0")
 
 from tessella import gallery
-from tessella.basis import Basis
+from tessella.basis import Basis, Multilevel
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
 from tessella.features import Activation, RandomFeatures
 from tessella.io import load
-from tessella.linalg.krylov import LSQR
+from tessella.linalg.krylov import CG, LSMR, LSQR
+from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.linalg.schwarz import SchwarzCG
 from tessella.operators import D, Identity, Laplacian, NormalDerivative
 from tessella.problem import (
     Ansatz,
@@ -33,6 +35,8 @@ from tessella.solve import solve
 __version__ = "0.1.0"
 
 __all__ = [
+    "CG",
+    "LSMR",
     "LSQR",
     "RRQR",
     "Activation",
@@ -49,11 +53,14 @@ __all__ = [
     "Initial",
     "InitialVelocity",
     "Laplacian",
+    "Multilevel",
+    "NestedQR",
     "Neumann",
     "NormalDerivative",
     "Problem",
     "RandomFeatures",
     "Robin",
+    "SchwarzCG",
     "Solution",
     "Unfiltered",
     "gallery",

@@ -59,7 +59,11 @@ def solve(
         typer.Option("--set", metavar="KEY=VALUE", help="change a number; repeat as needed"),
     ] = None,
     solver: Annotated[
-        str, typer.Option(help="rrqr-lsqr (the paper's), or lsqr (unfiltered)")
+        str,
+        typer.Option(
+            help="rrqr-lsqr (the paper's), nested-qr (direct), auto, or lsqr, lsmr, cg, as-cg "
+            "without the filter and rrqr-... with it"
+        ),
     ] = "rrqr-lsqr",
     condition: Annotated[
         bool, typer.Option("--condition", help="compute the condition numbers too")

@@ -74,6 +74,7 @@ class Report:
     error_at_stopping_rule: float | None = None
     stopping_rule_iteration: int | None = None
     error_estimate: float | None = None
+    solver_note: str = ""
     condition: dict[str, float | None] = field(
         default_factory=lambda: {"M": None, "M_hat": None, "preconditioned": None}
     )
@@ -106,6 +107,7 @@ class Report:
             "seconds": self.seconds,
             "peak_memory_mib": self.peak_memory_mib,
             "advice": self.advice,
+            "solver_note": self.solver_note,
             "oracle_iteration": self.oracle_iteration,
             "error_at_stopping_rule": self.error_at_stopping_rule,
             "stopping_rule_iteration": self.stopping_rule_iteration,
@@ -122,7 +124,11 @@ class Report:
             "features kept",
             f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",
         )
-        yield "solver", f"{self.solver}, {self.iterations:,} iterations"
+        effort = f", {self.iterations:,} iterations" if self.iterations else ""
+        yield (
+            "solver",
+            self.solver + effort + (f" ({self.solver_note})" if self.solver_note else ""),
+        )
         yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
         for name, value in self.residual.items():
             yield f"residual, {name}", f"{value:.2e} rms (weight {self.weights[name]:.3g})"

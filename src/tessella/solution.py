@@ -168,10 +168,14 @@ class ErrorMonitor:
 
 
 def error_monitor(
-    problem: Problem, basis: AnyBasis, preconditioner: Preconditioner, points: Array | None
+    problem: Problem,
+    basis: AnyBasis,
+    preconditioner: Preconditioner,
+    points: Array | None,
+    wanted: bool = True,
 ) -> ErrorMonitor | None:
-    """The monitor at these test points, or None if there are none."""
-    if points is None:
+    """The monitor at these test points, or None if there are none or no iteration to watch."""
+    if points is None or not wanted:
         return None
     E, e = evaluate_at(problem, basis, Identity(), points)
     exact = problem.exact_values(points)

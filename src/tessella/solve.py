@@ -9,13 +9,14 @@ import jax
 import numpy as np
 
 from tessella.assembly import LeastSquares, assemble
-from tessella.basis import Basis
+from tessella.basis import Basis, Multilevel
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.features import Activation, RandomFeatures
 from tessella.linalg.conditioning import condition_number
-from tessella.linalg.krylov import LSQR, Progress, SolverResult
+from tessella.linalg.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Filtered, Unfiltered
+from tessella.linalg.solvers import Solver, by_name, choose, full_name
 from tessella.memory import device_name, peak_mib
 from tessella.problem import Problem
 from tessella.report import Report, Stopwatch
@@ -34,10 +35,10 @@ def solve(
     oversampling: float = 2.0,
     sigma: float = 1e-10,
     seed: int = 0,
-    basis: Basis | None = None,
+    basis: Basis | Multilevel | None = None,
     collocation: Grid | None = None,
     filter: RRQR | Unfiltered | None = None,
-    solver: LSQR | None = None,
+    solver: Solver | str = "auto",
     test_grid: Grid | None = None,
     condition: bool = False,
     progress: Progress | None = None,
@@ -47,7 +48,9 @@ def solve(
     Say how rich the basis is with `subdomains` (per axis) and `features` (per subdomain); all else
     has a default. More features per subdomain buy accuracy fastest; more subdomains follow finer
     structure. `basis`, `collocation`, `filter` and `solver` replace the shorthand arguments by
-    whole objects; `filter=Unfiltered()` solves without filter and preconditioner.
+    whole objects; `filter=Unfiltered()` solves without filter and preconditioner. `solver` is an
+    object or a name (see `tessella.linalg.solvers.NAMES`); "auto" solves directly with NestedQR
+    when its predicted memory and time fit, and with preconditioned LSQR otherwise.
 
     `test_grid` is where the error is measured if the problem has an exact solution (it plays no
     part in the solve), `condition=True` also computes condition numbers, and `progress` is called
@@ -72,8 +75,11 @@ def solve(
             f"{problem.domain!r}: decompose the problem's domain"
         )
     collocation = collocation or Grid(oversampling)
-    filter = filter or RRQR(sigma)
-    solver = solver or LSQR()
+    own_filter, chosen = (
+        by_name(solver, sigma) if isinstance(solver, str) else (RRQR(sigma), solver)
+    )
+    filter = filter or own_filter
+    note = ""
     watch = Stopwatch()
 
     with watch.phase("assemble"):
@@ -81,15 +87,17 @@ def solve(
         jax.block_until_ready(system.M)
     with watch.phase("filter"):
         filtered = filter.apply(system.M)
+    if chosen is None:
+        chosen, note = choose(filtered.Q)
+    at = test_points(problem, basis, test_grid)
     with watch.phase("monitor"):
-        at = test_points(problem, basis, test_grid)
-        monitor = error_monitor(problem, basis, filtered.preconditioner, at)
+        monitor = error_monitor(problem, basis, filtered.preconditioner, at, chosen.iterative)
     with watch.phase("solve"):
-        state = solver.init(filtered.Q)
-        result = solver.solve(state, system.h, monitor, progress)
+        state = chosen.init(filtered.Q)
+        result = chosen.solve(state, system.h, monitor, progress)
         a = np.asarray(filtered.preconditioner.apply(result.x))
 
-    report = _report(problem, basis, system, filtered, result, filter, solver)
+    report = _report(problem, basis, system, filtered, result, full_name(filter, chosen), note)
     if condition:
         with watch.phase("condition"):
             report = dataclasses.replace(report, condition=_conditions(system, filtered))
@@ -118,19 +126,20 @@ def _conditions(system: LeastSquares, filtered: Filtered) -> dict[str, float | N
 
 def _report(
     problem: Problem,
-    basis: Basis,
+    basis: Basis | Multilevel,
     system: LeastSquares,
     filtered: Filtered,
     result: SolverResult,
-    filter: RRQR | Unfiltered,
-    solver: LSQR,
+    solver: str,
+    note: str,
 ) -> Report:
     oracle = result.history.oracle()
     return Report(
         problem=problem.name,
         parameters=dict(problem.parameters),
         seed=basis.seed,
-        solver=filter.prefix + solver.name,
+        solver=solver,
+        solver_note=note,
         device=device_name(),
         rows=system.M.shape[0],
         columns=system.M.shape[1],

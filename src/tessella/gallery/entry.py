@@ -12,8 +12,8 @@ from tessella.basis import Basis
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.features import RandomFeatures
-from tessella.linalg.krylov import LSQR, Progress
-from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.linalg.iteration import Progress
+from tessella.linalg.solvers import by_name
 from tessella.problem import Problem
 from tessella.solution import Solution
 from tessella.solve import solve
@@ -99,20 +99,14 @@ class Entry:
             method.bias,
             method.scale,
         )
-        name = solver or "rrqr-lsqr"
-        if name not in SOLVERS:
-            raise ValueError(f"unknown solver {name!r}: choose one of {', '.join(SOLVERS)}")
+        options = {k: getattr(method, k) for k in _ITERATIVE}
+        rule, engine = by_name(solver or "rrqr-lsqr", method.sigma, options)
         solution = solve(
             problem,
             basis=Basis(decomposition, features, seed),
             collocation=Grid(method.oversampling),
-            filter=SOLVERS[name](method),
-            solver=LSQR(
-                max_iterations=method.max_iterations,
-                atol=method.atol,
-                btol=method.btol,
-                track_every=method.track_every,
-            ),
+            filter=rule,
+            solver=engine or "auto",
             test_grid=Grid(points_per_axis=chosen.test_counts(decomposition.subdomains)),
             condition=condition,
             progress=progress,
@@ -123,10 +117,7 @@ class Entry:
         return dataclasses.replace(solution, report=report)
 
 
-SOLVERS: dict[str, Callable[[Method], RRQR | Unfiltered]] = {
-    "rrqr-lsqr": lambda method: RRQR(method.sigma),
-    "lsqr": lambda method: Unfiltered(),
-}
+_ITERATIVE = ("max_iterations", "atol", "btol", "track_every")
 
 
 def split_settings(

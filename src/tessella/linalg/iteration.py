@@ -131,6 +131,7 @@ class Iterative(ABC, Generic[State]):
     track_every: int = 10
 
     name: ClassVar[str]
+    iterative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         if self.max_iterations < 1:

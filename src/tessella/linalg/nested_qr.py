@@ -21,7 +21,7 @@ from scipy.linalg import lapack
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.elimination import Elimination, Front, eliminate
-from tessella.linalg.krylov import History, Monitor, Progress, SolverResult, Stop
+from tessella.linalg.iteration import History, Monitor, Progress, SolverResult, Stop
 from tessella.linalg.threads import side_by_side
 from tessella.memory import require
 
@@ -41,6 +41,7 @@ class NestedQR:
     leaf: int = 192
 
     name: ClassVar[str] = "nested-qr"
+    iterative: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         if not 0 <= self.tolerance < 1:
