@@ -54,7 +54,7 @@ def matrix(
     problem = PROBLEMS[name]
     decomposition = ts.Decomposition(problem.domain, subdomains, overlap)
     basis = ts.Basis(decomposition, ts.RandomFeatures(features), seed)
-    return assemble(problem, basis, ts.Grid(6.0, points).rows(problem, basis)).M
+    return assemble(problem, basis, ts.Grid(4.0, points).rows(problem, basis)).M
 
 
 def kappa(filtered: Filtered) -> float:
@@ -144,6 +144,19 @@ def test_a_ring_is_not_a_strip_but_obeys_gershgorin() -> None:
     assert np.linalg.cond(ring.to_dense()) == pytest.approx(math.sqrt(1.96 / 0.04))
 
 
+def test_a_star_is_not_a_strip() -> None:
+    centre = (np.full((4, 1), 0.5), np.arange(4))
+    leaf = np.array([[0.6], [0.8]])
+    star = from_blocks([centre, *((leaf, np.array([j, 4 + j])) for j in range(3))])
+    found = theory.coupling(star)
+    assert not found.is_strip
+    with pytest.raises(ValueError, match="needs a strip"):
+        theory.strip_bound(found)
+    # Three couplings of 0.3 to one block: |N| = 0.3 sqrt(3), and scalars attain it.
+    assert theory.comparison_bound(found).spread == pytest.approx(0.3 * math.sqrt(3))
+    assert np.linalg.cond(star.to_dense()) == pytest.approx(theory.comparison_bound(found).value)
+
+
 def test_relabelling_blocks_changes_nothing() -> None:
     rng = np.random.default_rng(5)
     frames = [(haar(12, k, rng), np.arange(12) + 8 * j) for j, k in enumerate((3, 5, 2, 4, 1))]
@@ -159,7 +172,6 @@ def test_relabelling_blocks_changes_nothing() -> None:
 
 STRIPS: list[tuple[str, int | tuple[int, ...], float, int, int]] = [
     *itertools.product(("oscillator",), (10,), (1.7,), (4, 8), (0, 1)),
-    ("oscillator", 10, 1.7, 16, 2),
     ("oscillator", 10, 1.2, 8, 0),
     *itertools.product(("slow oscillator",), (5,), (1.8,), (8,), (0,)),
     *itertools.product(("fit",), (10,), (1.1, 1.4, 2.0), (8,), (0, 1)),
@@ -301,12 +313,13 @@ def test_a_larger_sigma_never_raises_alpha_or_kappa(name: str) -> None:
 
 
 def test_less_overlap_couples_less_only_for_operators_of_order_zero() -> None:
-    def alpha(name: str, overlap: float) -> float:
-        return theory.coupling(ts.RRQR(1e-2).apply(matrix(name, 10, overlap, 8, 0)).Q).alpha
+    def alpha(name: str, overlap: float, points: int | None = None) -> float:
+        M = matrix(name, 10, overlap, 8, 0, points)
+        return theory.coupling(ts.RRQR(1e-2).apply(M).Q).alpha
 
     assert alpha("fit", 1.1) < alpha("fit", 1.4) < alpha("fit", 2.0)
-    assert alpha("oscillator", 1.1) > alpha("oscillator", 1.2) > alpha("oscillator", 1.7)
-    assert alpha("oscillator", 1.1) > 0.99
+    assert alpha("oscillator", 1.1, 4_000) > alpha("oscillator", 1.2) > alpha("oscillator", 1.7)
+    assert alpha("oscillator", 1.1, 4_000) > 0.99
 
 
 # --- two blocks --------------------------------------------------------------------------------
@@ -440,8 +453,8 @@ MODELS = [
 @cache
 def parts(model: HaarModel) -> tuple[Array, Array]:
     """Shared parts P_1, Q_1 of independent frames: the last rows of one, the first of another."""
-    P = haar(model.n, model.K, seed=100, draws=3_000)
-    Q = haar(model.n, model.K, seed=200, draws=3_000)
+    P = haar(model.n, model.K, seed=100, draws=2_000)
+    Q = haar(model.n, model.K, seed=200, draws=2_000)
     return P[:, model.n - model.ell :], Q[:, : model.ell]
 
 
@@ -512,6 +525,10 @@ def test_expected_coupling(model: HaarModel) -> None:
     assert at_most(norms, model.direct)
     assert at_most(norms, model.frobenius)
     assert model.direct <= model.spectral == model.epsilon**2
+    gaussian = (
+        model.epsilon * math.sqrt(model.K / model.n) + math.sqrt(model.K * model.ell) / model.n
+    )
+    assert model.direct == pytest.approx((1 + model.K / (2 * model.n)) * gaussian)
     assert HaarModel(model.n, model.K, 0).direct == pytest.approx(
         HaarModel(model.n, model.K, 0).spectral
     )
@@ -541,7 +558,7 @@ def test_neighbouring_couplings_are_not_independent() -> None:
 def test_probabilistic_estimate_of_kappa(blocks: int, model: HaarModel) -> None:
     rng = np.random.default_rng(31)
     values = []
-    for _ in range(60):
+    for _ in range(40):
         Q = haar_strip(blocks, model, rng)
         value = float(np.linalg.cond(Q.to_dense()))
         bound = theory.strip_bound(theory.coupling(Q))
@@ -594,7 +611,7 @@ def test_regimes() -> None:
 
 def test_the_haar_model_does_not_bound_real_couplings() -> None:
     # The appendix's experiment: sigma = 0 and many points, so that epsilon is small.
-    filtered = ts.RRQR(0.0).apply(matrix("oscillator", 10, 1.1, 8, 0, points=4_000))
+    filtered = ts.RRQR(0.0).apply(matrix("oscillator", 10, 1.1, 8, 0, 4_000))
     found = theory.coupling(filtered.Q)
     model = found.worst_model()
     assert model.kappa.valid and model.direct < 0.3

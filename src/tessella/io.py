@@ -50,11 +50,10 @@ def save(solution: Solution, path: str | Path) -> Path:
     }
     arrays: dict[str, Array] = {
         "coefficients": solution.coefficients,
-        "history": np.stack(
-            [solution.history.residual, solution.history.normal_residual, solution.history.error]
-        ),
         "ansatz_probe": _probe(problem),
     }
+    for field in dataclasses.fields(History):
+        arrays[f"history_{field.name}"] = getattr(solution.history, field.name)
     for k, level in enumerate(solution.basis.levels):
         for i, layer in enumerate(level.layers):
             arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
@@ -88,7 +87,8 @@ def load(
             for k, description in enumerate(header["levels"])
         )
         basis = levels[0] if len(levels) == 1 else Multilevel(levels)
-        coefficients, history = arrays["coefficients"], History(*arrays["history"])
+        coefficients = arrays["coefficients"]
+        history = History(*(arrays[f"history_{f.name}"] for f in dataclasses.fields(History)))
         probe = arrays["ansatz_probe"]
     except (KeyError, TypeError) as missing:
         raise ValueError(f"{path} is damaged: {missing} is missing from it") from None

@@ -190,13 +190,15 @@ def _contract_columns(values: jax.Array, v: jax.Array) -> jax.Array:
     return out
 
 
-def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int = 3) -> np.ndarray:
+def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int | None = None) -> np.ndarray:
     """Padded height for every block: at most `most` different ones, with the least padding.
 
-    Every further height costs compilation, so one is kept for all while its padding is small
+    By default three, and one on a GPU, where padding costs less than more kernels. Every further height costs compilation, so one is kept for all while its padding is small
     (half a million entries, or a twentieth of the whole).
     """
     heights = np.asarray(heights)
+    if most is None:
+        most = 1 if jax.default_backend() == "gpu" else 3
     distinct, number = np.unique(heights, return_counts=True)
     whole = int(distinct[-1])
     true = int((distinct * number).sum())

@@ -1,7 +1,12 @@
-"""Condition numbers: by singular values when small, by QR and Lanczos when large."""
+"""Condition numbers and singular spectra: exact when small, estimated from products when large.
+
+Above 1e15 (1e15 for the Gramian as well, so 3e7 for the matrix behind it) a condition number is
+rounding: it only says "singular", and differs from one computer to the next.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,39 +15,248 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.memory import require
+from tessella.linalg.gramian import gramian
+from tessella.linalg.iteration import checked
+from tessella.linalg.krylov import NormalEquations
+from tessella.linalg.schwarz import SchwarzCG
+from tessella.memory import available_bytes, gib, require
 
 DENSE_COLUMNS = 1_500
 """Up to this many columns all singular values are computed."""
 
+SQUARE_COLUMNS = 6_000
+"""Up to this many columns the Gramian and its preconditioned form are made dense."""
+
+QR_WORK = 1e13
+"""Dense QR up to this many rows x columns^2: minutes on two cores."""
+
+Product = Callable[[Array], Array]
+
 
 @dataclass(frozen=True)
 class Condition:
-    """A 2-norm condition number and how it was found. Above 1e15 it only says "singular"."""
+    """A 2-norm condition number, how it was found and how accurate that is."""
 
     value: float
     method: str
 
 
 def condition_number(A: BlockMatrix) -> Condition:
-    """kappa(A) = sigma_max / sigma_min of a matrix with at least as many rows as columns.
+    """kappa(A), the largest singular value over the smallest; no Gramian is formed.
 
-    Up to 1,500 columns from the singular values of the dense matrix. Above, A = Q R by a dense QR
+    Up to 1,500 columns: from all singular values of the dense matrix. Above: A = Q R by a dense QR
     and the extreme singular values of R by Lanczos iterations with R and R^-1 (relative accuracy
-    1e-3, as long as kappa stays below 1e15); no Gramian is formed in either.
+    1e-3 while kappa stays below 1e15). Where that would not fit into memory or take many minutes:
+    Golub and Kahan's bidiagonalisation, which gives a lower bound; `method` says how close it is.
     """
-    rows, columns = A.shape
-    if columns == 0:
-        raise ValueError("the matrix has no columns: every feature was filtered out; lower sigma")
+    rows, columns = _shape(A)
+    dense_fits = 3 * 8 * rows * columns <= available_bytes()
+    if columns <= DENSE_COLUMNS and dense_fits:
+        return Condition(_ratio(singular_values(A)), "singular values")
+    if dense_fits and rows * columns**2 <= QR_WORK:
+        return _by_triangular_factor(_triangular_factor(_tall(A)))
+    return golub_kahan(*_products(A), A.shape).condition
+
+
+def gramian_condition(A: BlockMatrix) -> Condition:
+    """kappa(A^T A): of the Gramian formed in double precision when small, else kappa(A)^2.
+
+    Formed, it cannot exceed about 1e19 whatever kappa(A)^2 is; the paper's tables show such values.
+    """
+    _, columns = _shape(A)
+    if columns <= SQUARE_COLUMNS and 6 * 8 * columns**2 <= available_bytes():
+        return Condition(_ratio(gramian_spectrum(A)), "eigenvalues of the formed Gramian")
+    root = condition_number(A)
+    return Condition(root.value**2, f"square of kappa(A); kappa(A) by {root.method}")
+
+
+def schwarz_condition(A: BlockMatrix, solver: SchwarzCG | None = None) -> Condition:
+    """kappa(A_AS^-1 A^T A) in the 2-norm, as the paper reports it, for this preconditioner.
+
+    The product is not symmetric, so this exceeds the ratio of its eigenvalues, which CG sees, by
+    decades. All singular values when small, Golub and Kahan's lower bound when large.
+    """
+    _, columns = _shape(A)
+    solver = solver or SchwarzCG()
+    if columns <= SQUARE_COLUMNS and 6 * 8 * columns**2 <= available_bytes():
+        return Condition(_ratio(schwarz_spectrum(A, solver)), "singular values")
+    system = solver.init(A)
+
+    def product(v: Array) -> Array:
+        return np.asarray(system.precondition(_normal(system, v)))
+
+    def transposed(u: Array) -> Array:
+        return np.asarray(_normal(system, np.asarray(system.precondition(u))))
+
+    return golub_kahan(product, transposed, (columns, columns)).condition
+
+
+def singular_values(A: BlockMatrix) -> Array:
+    """All singular values, largest first; refused if the dense matrix would not fit."""
+    rows, columns = _shape(A)
     require(
         3 * 8 * rows * columns,
-        f"the condition number of a {rows:,} x {columns:,} matrix",
-        "ask for it on a smaller problem",
+        f"the singular values of a {rows:,} x {columns:,} matrix",
+        "ask for condition_number, which can do with products, or for a smaller problem",
     )
-    if columns <= DENSE_COLUMNS:
-        s = singular_values(A)
-        return Condition(float(s[0] / s[-1]) if s[-1] > 0 else np.inf, "singular values")
-    R = _triangular_factor(A.to_dense())
+    dense = _tall(A)
+    if dense.shape[0] > 1.2 * dense.shape[1]:
+        dense = _triangular_factor(dense)
+    return scipy.linalg.svdvals(dense, overwrite_a=True)
+
+
+def gramian_spectrum(A: BlockMatrix) -> Array:
+    """Singular values of A^T A as formed in double precision, largest first."""
+    _, columns = _shape(A)
+    _require_square(columns)
+    values = scipy.linalg.eigvalsh(gramian(A).to_dense(), overwrite_a=True, check_finite=False)
+    return np.sort(np.abs(values))[::-1]
+
+
+def schwarz_spectrum(A: BlockMatrix, solver: SchwarzCG | None = None) -> Array:
+    """Singular values of A_AS^-1 A^T A, largest first."""
+    _, columns = _shape(A)
+    _require_square(columns)
+    system = (solver or SchwarzCG()).init(A)
+    assert system.preconditioner is not None
+    G = system.gramian or gramian(system.A)
+    product = system.preconditioner.to_dense() @ G.to_dense()
+    if system.directions is not None:
+        owned = np.diag(product) != 0
+        product = product[np.ix_(owned, owned)]
+    return scipy.linalg.svdvals(product, overwrite_a=True, check_finite=False)
+
+
+@dataclass(frozen=True)
+class Bidiagonalisation:
+    """Extreme Ritz values after some steps of Golub and Kahan's process.
+
+    largest <= sigma_max and smallest >= sigma_min always. `accuracy` bounds the distance from
+    `smallest` to a singular value, relative to `smallest`; it is 0 when every singular value of the
+    matrix was found.
+    """
+
+    largest: float
+    smallest: float
+    steps: int
+    accuracy: float
+    complete: bool
+
+    @property
+    def condition(self) -> Condition:
+        value = self.largest / self.smallest if self.smallest > 0 else np.inf
+        if self.complete:
+            return Condition(value, f"Golub-Kahan, complete after {self.steps:,} steps")
+        return Condition(
+            value,
+            f"Golub-Kahan, {self.steps:,} steps: lower bound; the smallest Ritz value had "
+            f"converged to {self.accuracy:.1e}",
+        )
+
+
+def golub_kahan(
+    product: Product,
+    transposed: Product,
+    shape: tuple[int, int],
+    tolerance: float = 1e-3,
+    max_steps: int = 1_000,
+) -> Bidiagonalisation:
+    """Singular values from products alone: A V = U B with upper bidiagonal B.
+
+    Both bases are fully reorthogonalised, so Ritz values appear once and kappa is reliable up to
+    1e15. Runs until the smallest Ritz value is within `tolerance` of a singular value, or for
+    `max_steps` steps, fewer if the bases would take more than half of the free memory. The
+    smallest singular value converges last: like LSQR itself, after about as many steps.
+    """
+    rows, columns = shape
+    if rows < columns:
+        rows, columns, product, transposed = columns, rows, transposed, product
+    each = 8 * (rows + columns)
+    limit = int(min(columns, max_steps, available_bytes() // (2 * each)))
+    if limit < 1:
+        raise MemoryError(f"Golub-Kahan needs {gib(4 * each)} for its first vectors: free memory")
+    random = np.random.default_rng(0)
+    U, V = np.zeros((limit, rows)), np.zeros((limit + 1, columns))
+    alpha, beta = np.zeros(limit), np.zeros(limit)
+    V[0] = _orthonormal(random.standard_normal(columns), V[:0])[0]
+    look, scale = min(8, limit), 0.0
+    for k in range(limit):
+        U[k], alpha[k] = _orthonormal(product(V[k]), U[:k])
+        scale = max(scale, alpha[k])
+        if alpha[k] <= _ROUNDING * scale:
+            return Bidiagonalisation(float(_svd(alpha, beta, k + 1)[1][0]), 0.0, k + 1, 0.0, True)
+        V[k + 1], beta[k] = _orthonormal(transposed(U[k]), V[: k + 1])
+        if beta[k] <= _ROUNDING * scale:
+            beta[k] = 0.0
+            if k + 1 < columns:
+                V[k + 1] = _orthonormal(random.standard_normal(columns), V[: k + 1])[0]
+        if k + 1 in (look, limit):
+            left, s = _svd(alpha, beta, k + 1)
+            accuracy = float(beta[k] * abs(left[-1, -1]) / s[-1])
+            done = k + 1 == columns
+            if done or k + 1 == limit or 0 < accuracy <= tolerance:
+                accuracy = 0.0 if done else accuracy
+                return Bidiagonalisation(float(s[0]), float(s[-1]), k + 1, accuracy, done)
+            look = min(limit, k + 1 + max(8, (k + 1) // 4))
+    raise AssertionError("the last step returns")
+
+
+_ROUNDING = float(np.finfo(np.float64).eps)
+
+
+def _orthonormal(x: Array, basis: Array) -> tuple[Array, float]:
+    """x made orthogonal to the rows of `basis` (twice is enough), scaled to length 1; the length."""
+    for _ in range(2):
+        x = x - basis.T @ (basis @ x)
+    size = float(np.linalg.norm(x))
+    return x / (size or 1.0), size
+
+
+def _svd(alpha: Array, beta: Array, k: int) -> tuple[Array, Array]:
+    """Left singular vectors and singular values of the k x k bidiagonal matrix."""
+    left, s, _ = np.linalg.svd(np.diag(alpha[:k]) + np.diag(beta[: k - 1], 1))
+    return left, s
+
+
+def _products(A: BlockMatrix) -> tuple[Product, Product]:
+    return (lambda v: np.asarray(A.matvec(v))), (lambda u: np.asarray(A.rmatvec(u)))
+
+
+def _normal(system: NormalEquations, v: Array) -> Array:
+    if system.gramian is not None:
+        return np.asarray(system.gramian.rmatvec(v))
+    return np.asarray(system.A.rmatvec(system.A.matvec(v)))
+
+
+def _shape(A: BlockMatrix) -> tuple[int, int]:
+    if A.shape[1] == 0:
+        raise ValueError("the matrix has no columns: every feature was filtered out; lower sigma")
+    return checked(A).shape
+
+
+def _require_square(columns: int) -> None:
+    require(
+        6 * 8 * columns**2,
+        f"the spectrum of a dense Gramian of order {columns:,}",
+        "ask for its condition number, which can do with products, or for a smaller problem",
+    )
+
+
+def _ratio(s: Array) -> float:
+    return float(s[0] / s[-1]) if s[-1] > 0 else np.inf
+
+
+def _tall(A: BlockMatrix) -> Array:
+    dense = A.to_dense()
+    return dense if dense.shape[0] >= dense.shape[1] else dense.T
+
+
+def _triangular_factor(dense: Array) -> Array:
+    (R,) = scipy.linalg.qr(dense, mode="r", overwrite_a=True, check_finite=False)
+    return np.asfortranarray(R[: R.shape[1]])
+
+
+def _by_triangular_factor(R: Array) -> Condition:
     if np.min(np.abs(np.diag(R))) == 0:
         return Condition(np.inf, "QR")
     largest = _largest(LinearOperator(R.shape, matvec=lambda x: R @ x, rmatvec=lambda x: R.T @ x))
@@ -52,19 +266,6 @@ def condition_number(A: BlockMatrix) -> Condition:
         rmatvec=lambda x: scipy.linalg.solve_triangular(R, x, trans=1, check_finite=False),
     )
     return Condition(largest * _largest(inverse), "QR and Lanczos, relative accuracy 1e-3")
-
-
-def singular_values(A: BlockMatrix) -> Array:
-    """All singular values, largest first."""
-    dense = A.to_dense()
-    if dense.shape[0] > 1.2 * dense.shape[1]:
-        dense = _triangular_factor(dense)
-    return scipy.linalg.svdvals(dense, overwrite_a=True)
-
-
-def _triangular_factor(dense: Array) -> Array:
-    (R,) = scipy.linalg.qr(dense, mode="r", overwrite_a=True, check_finite=False)
-    return np.asfortranarray(R[: R.shape[1]])
 
 
 def _largest(operator: LinearOperator) -> float:

@@ -19,7 +19,9 @@ import numpy as np
 from scipy.linalg import lapack
 
 from tessella.domain import Array
+from tessella.linalg import dense_qr
 from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.dense_qr import DenseQR, apply_transpose
 from tessella.linalg.elimination import Elimination, Front, eliminate
 from tessella.linalg.iteration import History, Monitor, Progress, SolverResult, Stop
 from tessella.linalg.threads import side_by_side
@@ -85,14 +87,13 @@ class NestedQR:
 
 @dataclass(frozen=True)
 class FrontFactor:
-    """Dense QR of one front, in LAPACK's Householder form.
+    """Dense QR of one front.
 
     The first `kept` of the permuted own columns have the triangle `R` and the coupling `C` to the
     columns of the ancestors. `second` re-triangularises own columns that turned out dependent.
     """
 
-    qr: Array
-    tau: Array
+    Q: DenseQR
     order: np.ndarray
     R: Array
     C: Array
@@ -133,14 +134,12 @@ class Factorisation:
             c = np.concatenate([B[front.rows], *(handed[k] for k in front.children)])
             for k in front.children:
                 handed[k] = None
-            if len(f.tau):
-                c = _apply_transpose(f.qr[:, : len(f.tau)], f.tau, c)
-            r = min(len(c), front.own)
+            c, rest = f.Q.transpose_times(c)
             if f.second is not None:
-                c[:r] = _apply_transpose(*f.second, c[:r])
-            end = min(len(c), len(front.columns))
-            finished[i], handed[i] = c[: f.kept], c[f.kept : end]
-            lost += float(np.sum(c[end:] ** 2))
+                r = len(f.second[1])
+                c[:r] = apply_transpose(*f.second, c[:r])
+            finished[i], handed[i] = c[: f.kept], c[f.kept :]
+            lost += rest
         lost += sum(float(np.sum(handed[i] ** 2)) for i in self.plan.roots)
         for i in reversed(range(len(self.fronts))):
             front, f = self.plan.fronts[i], self.fronts[i]
@@ -214,31 +213,26 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
 def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Array]:
     """QR of a front; returns its factor and the rows left over for the parent."""
     m, n = F.shape
-    size = min(m, n)
-    if size:
-        qr, tau, _, info = lapack.dgeqrf(F, lwork=64 * n, overwrite_a=1)
-        assert info == 0
-    else:
-        qr, tau = F, np.zeros(0)
+    Q, whole = dense_qr.factor(F)
     r = min(m, own)
-    R = np.asfortranarray(np.triu(qr[:r, :own]))
-    C = qr[:r, own:]
-    below = np.triu(qr[r:size, own:])
+    R = np.asfortranarray(np.triu(whole[:r, :own]))
+    C = whole[:r, own:]
+    below = np.triu(whole[r:, own:])
     order = np.arange(own)
     if r == own and _safely_regular(R, tolerance):
-        return FrontFactor(qr, tau, order, R, np.ascontiguousarray(C), None), below
+        return FrontFactor(Q, order, R, np.ascontiguousarray(C), None), below
     if r == 0:
         empty = np.zeros((0, 0)), np.zeros((0, n - own))
-        return FrontFactor(qr, tau, order, *empty, None), below
+        return FrontFactor(Q, order, *empty, None), below
     qr2, pivots, tau2, _, info = lapack.dgeqp3(R, lwork=2 * own + (own + 1) * 32)
     assert info == 0
     diagonal = np.abs(np.diag(qr2))
     kept = int(np.count_nonzero(diagonal > max(tolerance, 0.0)))
     second = qr2[:, : len(tau2)], tau2
-    C = _apply_transpose(*second, np.asfortranarray(C))
+    C = apply_transpose(*second, np.asfortranarray(C))
     R = np.asfortranarray(np.triu(qr2[:kept, :kept]))
     left = np.concatenate([C[kept:], below])
-    return FrontFactor(qr, tau, pivots - 1, R, np.ascontiguousarray(C[:kept]), second), left
+    return FrontFactor(Q, pivots - 1, R, np.ascontiguousarray(C[:kept]), second), left
 
 
 def _safely_regular(R: Array, tolerance: float) -> bool:
@@ -250,15 +244,6 @@ def _safely_regular(R: Array, tolerance: float) -> bool:
     reciprocal, info = lapack.dtrcon(R)
     smallest = reciprocal * np.max(np.sum(np.abs(R), axis=0))
     return info == 0 and smallest > 10 * tolerance * len(R)
-
-
-def _apply_transpose(qr: Array, tau: Array, c: Array) -> Array:
-    """Q^T c for a Q in Householder form."""
-    if c.shape[1] == 0 or not len(tau):
-        return c
-    out, _, info = lapack.dormqr("L", "T", qr, tau, np.asfortranarray(c), 64 * max(c.shape))
-    assert info == 0
-    return out
 
 
 def _column_scale(A: BlockMatrix) -> Array:

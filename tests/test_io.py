@@ -1,0 +1,232 @@
+"""Solutions on disk: what is loaded is what was saved, and bad files say what is wrong."""
+
+import dataclasses
+import json
+import zipfile
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tessella as ts
+
+X = np.linspace(0, 1, 37)
+
+
+def edit(path, change):
+    """Rewrite a solution file after change(header, arrays)."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(arrays.pop("header").tobytes())
+    change(header, arrays)
+    text = np.frombuffer(json.dumps(header).encode(), dtype=np.uint8)
+    np.savez(path, header=text, **arrays)
+    return path
+
+
+@pytest.fixture
+def saved(line_solution, tmp_path):
+    return line_solution.save(tmp_path / "line.npz")
+
+
+def assert_same(loaded, original, points):
+    for operator in (ts.Identity(), ts.D(x=1), ts.D(x=2) + 3):
+        found, expected = (s.apply(operator, points) for s in (loaded, original))
+        np.testing.assert_array_equal(found, expected)
+    assert json.dumps(loaded.report.to_json()) == json.dumps(original.report.to_json())
+    for found, expected in zip(
+        dataclasses.astuple(loaded.history), dataclasses.astuple(original.history), strict=True
+    ):
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_round_trip_without_the_problem(line_solution, saved):
+    loaded = ts.load(saved)
+    assert_same(loaded, line_solution, X)
+    assert loaded.problem.name == "line"
+    assert str(loaded) == str(line_solution)
+
+
+def test_round_trip_with_the_problem(line_solution, saved):
+    loaded = ts.load(saved, line_solution.problem)
+    np.testing.assert_array_equal(loaded.residual(X), line_solution.residual(X))
+
+
+def test_round_trip_of_hard_constraints(hard_solution, hard_problem, tmp_path):
+    loaded = ts.load(hard_solution.save(tmp_path / "hard.npz"), hard_problem)
+    assert_same(loaded, hard_solution, X)
+
+
+def test_round_trip_in_two_dimensions(square_solution, tmp_path):
+    points = square_solution.problem.domain.grid((7, 7))
+    loaded = ts.load(square_solution.save(tmp_path / "square.npz"), square_solution.problem)
+    assert_same(loaded, square_solution, points)
+    assert loaded.errors() == square_solution.report.error
+
+
+def test_gallery_problems_are_found_again_by_name(tmp_path):
+    entry = ts.gallery.get("laplace")
+    small = {"n": 1, "subdomains": 2, "features": 6, "max_iterations": 20}
+    solution = entry.solve(settings=small)
+    loaded = ts.load(solution.save(tmp_path / "laplace.npz"))
+    assert loaded.problem.parameters == {"n": 1}
+    assert loaded.errors() == solution.errors()
+
+
+def test_round_trip_of_deep_features_with_an_activation_of_ones_own(
+    line_problem, combination, tmp_path, rng
+):
+    gauss = ts.Activation.from_function("gauss", lambda s: jnp.exp(-(s**2)))
+    problem = line_problem(ts.Dirichlet(0.0))
+    features = ts.RandomFeatures(3, depth=2, activation=gauss, constant=False, bias=False, scale=3)
+    basis = ts.Basis(ts.Decomposition(problem.domain, 2, 1.5), features, seed=5)
+    solution = combination(problem, basis, rng.standard_normal(basis.columns))
+    path = solution.save(tmp_path / "deep.npz")
+    assert_same(ts.load(path, activation=gauss), solution, X)
+    with pytest.raises(ValueError, match=r"the activation 'gauss': pass it, load\(path, activ"):
+        ts.load(path)
+
+
+def test_a_direct_solve_can_be_saved(line_problem, tmp_path):
+    """It has one entry of residual history and none of error."""
+    problem = line_problem(ts.Dirichlet(0.0))
+    solution = ts.solve(problem, subdomains=4, features=8, solver="nested-qr")
+    assert_same(ts.load(solution.save(tmp_path / "direct.npz")), solution, X)
+
+
+def test_numpy_numbers_can_be_saved(line_problem, tmp_path):
+    problem = line_problem(ts.Dirichlet(0.0), parameters={"n": np.int64(3)})
+    solution = ts.solve(problem, subdomains=np.int64(4), features=np.int64(8), seed=np.int64(2))
+    loaded = ts.load(solution.save(tmp_path / "numbers.npz"))
+    assert loaded.problem.parameters == {"n": 3}
+    np.testing.assert_array_equal(loaded(X), solution(X))
+
+
+def test_the_suffix_is_added_and_nothing_else_is_left_behind(line_solution, tmp_path):
+    target = tmp_path / "folder"
+    target.mkdir()
+    assert line_solution.save(target / "u").name == "u.npz"
+    assert line_solution.save(str(target / "u.npz")).name == "u.npz"
+    assert [p.name for p in target.iterdir()] == ["u.npz"]
+
+
+def test_the_file_holds_plain_arrays_and_json(saved):
+    with np.load(saved, allow_pickle=False) as file:
+        assert all(file[name].dtype.kind in "fu" for name in file.files)
+        header = json.loads(file["header"].tobytes())
+    assert header["format"] == "tessella solution"
+
+
+def test_the_weights_come_from_the_file_not_from_the_seed(line_solution, saved):
+    """Another NumPy may draw differently; what was solved with counts."""
+
+    def other_seed(header, arrays):
+        for level in header["levels"]:
+            level["seed"] += 1
+
+    np.testing.assert_array_equal(ts.load(edit(saved, other_seed))(X), line_solution(X))
+
+
+@pytest.mark.parametrize("part", [0.0, 0.3, 0.9, 0.999])
+def test_a_truncated_file(saved, part):
+    whole = saved.read_bytes()
+    saved.write_bytes(whole[: int(part * len(whole))])
+    with pytest.raises(ValueError, match=r"line\.npz is not a tessella solution, or is truncated"):
+        ts.load(saved)
+
+
+def test_a_damaged_byte(saved):
+    whole = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(saved) as archive:
+        at = archive.getinfo("coefficients.npy").header_offset + 200
+    whole[at] ^= 0xFF
+    saved.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"truncated .*: save it again"):
+        ts.load(saved)
+
+
+@pytest.mark.parametrize("version", [0, 2, 99, None, "1"])
+def test_a_file_of_another_version(saved, version):
+    edit(saved, lambda header, arrays: header.update(version=version))
+    with pytest.raises(ValueError, match=f"version {version}, this tessella reads 1: load it with"):
+        ts.load(saved)
+
+
+def write_text(path):
+    path.write_text("u = sin(x)")
+
+
+def write_array(path):
+    with open(path, "wb") as file:
+        np.save(file, np.zeros(3))
+
+
+def write_arrays(path):
+    np.savez(path, coefficients=np.zeros(3))
+
+
+def write_strange_header(path):
+    np.savez(path, header=np.frombuffer(b'{"format": "cake"}', dtype=np.uint8))
+
+
+def write_no_json(path):
+    np.savez(path, header=np.zeros(4, dtype=np.uint8))
+
+
+def write_list(path):
+    np.savez(path, header=np.frombuffer(b"[1, 2]", dtype=np.uint8))
+
+
+@pytest.mark.parametrize(
+    "write",
+    [write_text, write_array, write_arrays, write_strange_header, write_no_json, write_list],
+)
+def test_a_file_that_is_not_ours(tmp_path, write):
+    path = tmp_path / "other.npz"
+    write(path)
+    with pytest.raises(ValueError, match=r"other\.npz is not a tessella solution"):
+        ts.load(path)
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"no solution file .*missing\.npz"):
+        ts.load(tmp_path / "missing.npz")
+
+
+@pytest.mark.parametrize("name", ["coefficients", "history_error", "ansatz_probe", "weights_0_0"])
+def test_a_missing_array(saved, name):
+    edit(saved, lambda header, arrays: arrays.pop(name))
+    with pytest.raises(ValueError, match=f"is damaged: '{name}' is missing"):
+        ts.load(saved)
+
+
+@pytest.mark.parametrize("key", ["report", "domain", "ansatz"])
+def test_a_missing_part_of_the_header(saved, key):
+    edit(saved, lambda header, arrays: header.pop(key))
+    with pytest.raises(ValueError, match=f"is damaged: '{key}' is missing"):
+        ts.load(saved)
+
+
+def test_too_few_coefficients(saved):
+    edit(saved, lambda header, arrays: arrays.update(coefficients=np.zeros(3)))
+    with pytest.raises(ValueError, match=r"is damaged: \(3,\) coefficients for 36"):
+        ts.load(saved)
+
+
+def test_hard_constraints_need_their_problem(hard_solution, tmp_path):
+    path = hard_solution.save(tmp_path / "hard.npz")
+    with pytest.raises(ValueError, match=r"ansatz made of functions.*load\(path, problem=\.\.\.\)"):
+        ts.load(path)
+
+
+def test_hard_constraints_of_another_problem(hard_solution, hard_problem, tmp_path):
+    path = hard_solution.save(tmp_path / "hard.npz")
+    other = dataclasses.replace(hard_problem, ansatz=ts.Ansatz(hard_problem.ansatz.multiplier))
+    with pytest.raises(ValueError, match="another ansatz than the given problem has: pass the pro"):
+        ts.load(path, other)
+
+
+def test_a_problem_on_another_domain(saved):
+    other = ts.Problem(ts.Box(x=(0, 2)), ts.Equation(ts.D(x=1)))
+    with pytest.raises(ValueError, match=r"solved on Box\(x=\(0, 1\)\), the given problem on Box"):
+        ts.load(saved, other)
