@@ -3,7 +3,11 @@
 Compilation dominates the run time and happens once per shape, so the tests use the same few sizes.
 """
 
+import os
 from collections.abc import Callable, Sequence
+
+# Two workers of two BLAS threads each wait for each other on two cores, a hundredfold.
+os.environ["OPENBLAS_NUM_THREADS"] = "1"
 
 import jax
 import jax.numpy as jnp

@@ -49,9 +49,8 @@ def test_it_starts_from_the_gaussian_at_rest(wave, rng):
     distance = np.sum((points[:, :2] - wave.centre) ** 2, axis=1)
     gaussian = np.exp(-distance / (2 * wave.width**2))
     np.testing.assert_allclose(wave(points), gaussian, atol=1e-8)
-    later = points + [0, 0, 1e-3]
-    earlier = points - [0, 0, 1e-3]
-    np.testing.assert_array_equal(wave(later), wave(earlier))
+    moment = np.array([0, 0, 1e-3])
+    np.testing.assert_array_equal(wave(points + moment), wave(points - moment))
 
 
 def test_the_solution_before_the_walls_are_felt_is_radial():

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, svds
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.gramian import gramian
+from tessella.linalg.gramian import gramian, pattern
 from tessella.linalg.iteration import checked
 from tessella.linalg.krylov import NormalEquations
-from tessella.linalg.schwarz import SchwarzCG
+from tessella.linalg.schwarz import SchwarzCG, SchwarzSystem
 from tessella.memory import available_bytes, gib, require
 
 DENSE_COLUMNS = 1_500
@@ -26,6 +27,9 @@ DENSE_COLUMNS = 1_500
 
 SQUARE_COLUMNS = 6_000
 """Up to this many columns the Gramian and its preconditioned form are made dense."""
+
+SQUARE_COPIES = 6
+"""Dense matrices of that order held at one time."""
 
 QR_WORK = 1e13
 """Dense QR up to this many rows x columns^2: minutes on two cores."""
@@ -61,34 +65,38 @@ def condition_number(A: BlockMatrix) -> Condition:
 def gramian_condition(A: BlockMatrix) -> Condition:
     """kappa(A^T A): of the Gramian formed in double precision when small, else kappa(A)^2.
 
-    Formed, it cannot exceed about 1e19 whatever kappa(A)^2 is; the paper's tables show such values.
+    Formed, it stays near 1e19 however large kappa(A)^2 is; the paper's tables show such values.
     """
     _, columns = _shape(A)
-    if columns <= SQUARE_COLUMNS and 6 * 8 * columns**2 <= available_bytes():
+    if columns <= DENSE_COLUMNS:
         return Condition(_ratio(gramian_spectrum(A)), "eigenvalues of the formed Gramian")
+    if _square_fits(columns):
+        return _by_elimination(gramian(A).to_dense(), "of the formed Gramian")
     root = condition_number(A)
-    return Condition(root.value**2, f"square of kappa(A); kappa(A) by {root.method}")
+    return Condition(root.value**2, f"square of kappa(A), which is by {root.method}")
 
 
 def schwarz_condition(A: BlockMatrix, solver: SchwarzCG | None = None) -> Condition:
     """kappa(A_AS^-1 A^T A) in the 2-norm, as the paper reports it, for this preconditioner.
 
     The product is not symmetric, so this exceeds the ratio of its eigenvalues, which CG sees, by
-    decades. All singular values when small, Golub and Kahan's lower bound when large.
+    decades. From all singular values, from a dense LU, or Golub and Kahan's lower bound, by size.
     """
     _, columns = _shape(A)
-    solver = solver or SchwarzCG()
-    if columns <= SQUARE_COLUMNS and 6 * 8 * columns**2 <= available_bytes():
-        return Condition(_ratio(schwarz_spectrum(A, solver)), "singular values")
-    system = solver.init(A)
+    system = (solver or SchwarzCG()).init(A)
+    if columns <= DENSE_COLUMNS:
+        return Condition(_ratio(_svdvals(_dense_product(system))), "singular values")
+    if _square_fits(columns):
+        return _by_elimination(_dense_product(system), "of the dense product")
+    owned = _owned(system)
 
     def product(v: Array) -> Array:
-        return np.asarray(system.precondition(_normal(system, v)))
+        return _precondition(system, _normal(system, _spread(v, owned, columns)))[owned]
 
     def transposed(u: Array) -> Array:
-        return np.asarray(_normal(system, np.asarray(system.precondition(u))))
+        return _normal(system, _precondition(system, _spread(u, owned, columns)))[owned]
 
-    return golub_kahan(product, transposed, (columns, columns)).condition
+    return golub_kahan(product, transposed, (len(owned), len(owned))).condition
 
 
 def singular_values(A: BlockMatrix) -> Array:
@@ -100,9 +108,7 @@ def singular_values(A: BlockMatrix) -> Array:
         "ask for condition_number, which can do with products, or for a smaller problem",
     )
     dense = _tall(A)
-    if dense.shape[0] > 1.2 * dense.shape[1]:
-        dense = _triangular_factor(dense)
-    return scipy.linalg.svdvals(dense, overwrite_a=True)
+    return _svdvals(_triangular_factor(dense) if len(dense) > 1.2 * dense.shape[1] else dense)
 
 
 def gramian_spectrum(A: BlockMatrix) -> Array:
@@ -117,14 +123,7 @@ def schwarz_spectrum(A: BlockMatrix, solver: SchwarzCG | None = None) -> Array:
     """Singular values of A_AS^-1 A^T A, largest first."""
     _, columns = _shape(A)
     _require_square(columns)
-    system = (solver or SchwarzCG()).init(A)
-    assert system.preconditioner is not None
-    G = system.gramian or gramian(system.A)
-    product = system.preconditioner.to_dense() @ G.to_dense()
-    if system.directions is not None:
-        owned = np.diag(product) != 0
-        product = product[np.ix_(owned, owned)]
-    return scipy.linalg.svdvals(product, overwrite_a=True, check_finite=False)
+    return _svdvals(_dense_product((solver or SchwarzCG()).init(A)))
 
 
 @dataclass(frozen=True)
@@ -147,10 +146,10 @@ class Bidiagonalisation:
         value = self.largest / self.smallest if self.smallest > 0 else np.inf
         if self.complete:
             return Condition(value, f"Golub-Kahan, complete after {self.steps:,} steps")
+        far = f"converged to {self.accuracy:.1e}" if self.accuracy < 1 else "not converged at all"
         return Condition(
             value,
-            f"Golub-Kahan, {self.steps:,} steps: lower bound; the smallest Ritz value had "
-            f"converged to {self.accuracy:.1e}",
+            f"Golub-Kahan, {self.steps:,} steps: lower bound; the smallest Ritz value had {far}",
         )
 
 
@@ -205,7 +204,7 @@ _ROUNDING = float(np.finfo(np.float64).eps)
 
 
 def _orthonormal(x: Array, basis: Array) -> tuple[Array, float]:
-    """x made orthogonal to the rows of `basis` (twice is enough), scaled to length 1; the length."""
+    """x made orthogonal to the rows of `basis` (twice) and of length 1, and the length it had."""
     for _ in range(2):
         x = x - basis.T @ (basis @ x)
     size = float(np.linalg.norm(x))
@@ -223,9 +222,35 @@ def _products(A: BlockMatrix) -> tuple[Product, Product]:
 
 
 def _normal(system: NormalEquations, v: Array) -> Array:
+    """A^T A v."""
     if system.gramian is not None:
         return np.asarray(system.gramian.rmatvec(v))
     return np.asarray(system.A.rmatvec(system.A.matvec(v)))
+
+
+def _precondition(system: NormalEquations, v: Array) -> Array:
+    return np.asarray(system.precondition(jnp.asarray(v)))
+
+
+def _owned(system: SchwarzSystem) -> np.ndarray:
+    """The unknowns: all columns, or those that PCA left."""
+    if system.directions is None:
+        return np.arange(system.shape[1])
+    return np.sort(np.concatenate(pattern(system.A).columns))
+
+
+def _spread(v: Array, where: np.ndarray, size: int) -> Array:
+    out = np.zeros(size)
+    out[where] = v
+    return out
+
+
+def _dense_product(system: SchwarzSystem) -> Array:
+    """A_AS^-1 A^T A of the unknowns."""
+    assert system.preconditioner is not None
+    G = system.gramian or gramian(system.A)
+    pick = np.ix_(*2 * [_owned(system)])
+    return system.preconditioner.to_dense()[pick] @ G.to_dense()[pick]
 
 
 def _shape(A: BlockMatrix) -> tuple[int, int]:
@@ -234,12 +259,20 @@ def _shape(A: BlockMatrix) -> tuple[int, int]:
     return checked(A).shape
 
 
+def _square_fits(columns: int) -> bool:
+    return columns <= SQUARE_COLUMNS and SQUARE_COPIES * 8 * columns**2 <= available_bytes()
+
+
 def _require_square(columns: int) -> None:
     require(
-        6 * 8 * columns**2,
+        SQUARE_COPIES * 8 * columns**2,
         f"the spectrum of a dense Gramian of order {columns:,}",
         "ask for its condition number, which can do with products, or for a smaller problem",
     )
+
+
+def _svdvals(dense: Array) -> Array:
+    return scipy.linalg.svdvals(dense, overwrite_a=True, check_finite=False)
 
 
 def _ratio(s: Array) -> float:
@@ -258,18 +291,35 @@ def _triangular_factor(dense: Array) -> Array:
 
 def _by_triangular_factor(R: Array) -> Condition:
     if np.min(np.abs(np.diag(R))) == 0:
-        return Condition(np.inf, "QR")
-    largest = _largest(LinearOperator(R.shape, matvec=lambda x: R @ x, rmatvec=lambda x: R.T @ x))
-    inverse = LinearOperator(
-        R.shape,
-        matvec=lambda x: scipy.linalg.solve_triangular(R, x, check_finite=False),
-        rmatvec=lambda x: scipy.linalg.solve_triangular(R, x, trans=1, check_finite=False),
+        return Condition(np.inf, "QR: a zero on the diagonal of R")
+
+    def inverse(x: Array, trans: int) -> Array:
+        return scipy.linalg.solve_triangular(R, x, trans=trans, check_finite=False)
+
+    value = _largest(R.shape, lambda x: R @ x, lambda x: R.T @ x) * _largest(
+        R.shape, lambda x: inverse(x, 0), lambda x: inverse(x, 1)
     )
-    return Condition(largest * _largest(inverse), "QR and Lanczos, relative accuracy 1e-3")
+    return Condition(value, "QR and Lanczos, relative accuracy 1e-3")
 
 
-def _largest(operator: LinearOperator) -> float:
-    start = np.random.default_rng(0).standard_normal(min(operator.shape))
+def _by_elimination(X: Array, what: str) -> Condition:
+    """kappa of a square matrix from X and the solves of its LU factorisation."""
+    largest = _largest(X.shape, lambda x: X @ x, lambda x: X.T @ x)
+    lu, pivots, info = scipy.linalg.lapack.dgetrf(X, overwrite_a=True)
+    if info > 0:
+        return Condition(np.inf, f"LU {what}: a zero pivot")
+
+    def inverse(x: Array, trans: int) -> Array:
+        return scipy.linalg.lu_solve((lu, pivots), x, trans=trans, check_finite=False)
+
+    value = largest * _largest(X.shape, lambda x: inverse(x, 0), lambda x: inverse(x, 1))
+    return Condition(value, f"LU and Lanczos {what}, relative accuracy 1e-3 below 1e15")
+
+
+def _largest(shape: tuple[int, int], product: Product, transposed: Product) -> float:
+    """The largest singular value, to 1e-4."""
+    operator = LinearOperator(shape, matvec=product, rmatvec=transposed, dtype=np.float64)
+    start = np.random.default_rng(0).standard_normal(min(shape))
     return float(
         svds(operator, k=1, tol=1e-4, v0=start, return_singular_vectors=False, solver="arpack")[0]
     )

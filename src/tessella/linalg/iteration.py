@@ -163,12 +163,12 @@ class Iterative(ABC, Generic[State]):
 
     @staticmethod
     @abstractmethod
-    def _begin(state: Any, b: jax.Array) -> Iterate:
+    def _begin(state: Any, b: jax.Array, /) -> Iterate:
         """x = 0 and the start of the recurrence."""
 
     @staticmethod
     @abstractmethod
-    def _step(state: Any, last: Iterate) -> Iterate:
+    def _step(state: Any, last: Iterate, /) -> Iterate:
         """The next iterate."""
 
     def solve(

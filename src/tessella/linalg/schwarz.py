@@ -11,7 +11,6 @@ and cheaper to apply, than the inverses one by one.
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -32,7 +31,13 @@ from tessella.linalg.gramian import (
     pattern,
     second_neighbours,
 )
-from tessella.linalg.iteration import Monitor, Progress, SolverResult, checked
+from tessella.linalg.iteration import (
+    SMALLEST_TOLERANCE,
+    Monitor,
+    Progress,
+    SolverResult,
+    checked,
+)
 from tessella.linalg.krylov import (
     NormalEquations,
     OnNormalEquations,
@@ -73,21 +78,25 @@ class _Lifted:
 class SchwarzCG(OnNormalEquations):
     """CG on M^T M with the additive Schwarz preconditioner (a baseline of the paper).
 
-    It needs far fewer iterations than CG, but forms the Gramian, whose small eigenvalues drown in
-    rounding: after its best iterate the error often grows again, by decades. A forced run
+    It needs far fewer iterations than CG, but works with the Gramian, whose small eigenvalues drown
+    in rounding: after its best iterate the error grows again, by decades. A forced run
     (atol = btol = 0) goes on and shows that in its history; by default the run ends when the
     residual stagnates. Prefer LSQR on the RRQR-filtered system, which is more accurate and smaller.
 
     blocks    "neighbourhood" (as the paper ran it): A_j is the Gramian of all columns of the blocks
               that share a row with block j. "diagonal" (as printed): of block j's columns alone;
-              cheap, and much weaker.
-    pca       None, as the paper ran it: A_j is pseudo-inverted, cut at rounding level (its order
-              times 2.2e-16). A number such as 1e-8 first replaces every block's columns by its
-              principal directions with singular values above `pca` times the largest, as Shang et
-              al. do; more stable, and smaller.
+              cheap, and weaker.
+    pca       None, as the paper ran it, keeps all columns. A number replaces every block's columns
+              by its principal directions with singular values above `pca` times the largest, as
+              Shang et al. do. Their squares enter the Gramian, so 1e-6 to 1e-7 is of use.
+    cutoff    eigenvalues of A_j below `cutoff` times the largest count as zero in its
+              pseudo-inverse. 1e-15 is NumPy's and the paper's choice (it reproduces their errors
+              and condition numbers); 1e-13 is above the rounding and gives smaller errors.
+    gramian   True, as the paper ran it, multiplies with the Gramian, which is there anyway; False
+              with M and M^T, which postpones the instability.
     streamed  False makes all inverses, then adds them up, and is refused where they do not fit
               together (the paper's authors ran out of 50 GB so). True adds each as it is made:
-              little memory, but a set-up of minutes to hours remains where False is refused.
+              little memory, but a set-up of an hour or more where False is refused.
 
     Other options as for LSQR; |A^T r| and |A| in the stopping rule are those of the preconditioned
     system. With dependent columns the solution is one of smallest residual, not of smallest norm.
@@ -95,6 +104,7 @@ class SchwarzCG(OnNormalEquations):
 
     blocks: Blocks = "neighbourhood"
     pca: float | None = None
+    cutoff: float = 1e-15
     gramian: bool = True
     streamed: bool = False
 
@@ -107,10 +117,15 @@ class SchwarzCG(OnNormalEquations):
                 f"blocks must be one of {', '.join(map(repr, get_args(Blocks)))}, "
                 f"got {self.blocks!r}"
             )
-        if self.pca is not None and not (math.isfinite(self.pca) and 0 < self.pca < 1):
+        if self.pca is not None and not 0 < self.pca < 1:
             raise ValueError(
                 f"pca must be None or lie in (0, 1), got {self.pca!r}: it is a threshold relative "
-                f"to the largest singular value of a block; 1e-8 is usual"
+                f"to the largest singular value of a block, such as 1e-6"
+            )
+        if not SMALLEST_TOLERANCE <= self.cutoff < 1:
+            raise ValueError(
+                f"cutoff must lie in [{SMALLEST_TOLERANCE:g}, 1), got {self.cutoff!r}: it is a "
+                f"threshold relative to the largest eigenvalue; 1e-15 is the paper's choice"
             )
 
     def init(self, A: BlockMatrix) -> SchwarzSystem:
@@ -119,7 +134,7 @@ class SchwarzCG(OnNormalEquations):
         directions = None
         if self.pca is not None:
             A, directions = principal_directions(A, self.pca)
-        G, inverse = schwarz_inverse(A, self.blocks, self.streamed)
+        G, inverse = schwarz_inverse(A, self.blocks, self.cutoff, self.streamed)
         return SchwarzSystem(A, G if self.gramian else None, inverse, directions)
 
     def solve(
@@ -165,7 +180,10 @@ def _neighbourhoods(p: Pattern, blocks: Blocks) -> tuple[list[Index], list[Index
 
 
 def schwarz_inverse(
-    A: BlockMatrix, blocks: Blocks = "neighbourhood", streamed: bool = False
+    A: BlockMatrix,
+    blocks: Blocks = "neighbourhood",
+    cutoff: float = 1e-15,
+    streamed: bool = False,
 ) -> tuple[BlockMatrix, BlockMatrix]:
     """A = M^T M and A_AS^-1 = sum_j W_j^T A_j^+ W_j, symmetric block matrices."""
     p = pattern(A)
@@ -182,7 +200,7 @@ def schwarz_inverse(
     reach = p.reach(hoods)
 
     def inverses(which: Sequence[int]) -> list[Array]:
-        return [pseudo_inverse(_restricted(G, hoods[j], reach[j])) for j in which]
+        return [pseudo_inverse(_restricted(G, hoods[j], reach[j]), cutoff) for j in which]
 
     for part in _parts(len(hoods), streamed):
         made = side_by_side(
@@ -200,14 +218,13 @@ def _parts(count: int, streamed: bool) -> Iterator[range]:
         yield range(start, min(start + step, count))
 
 
-def pseudo_inverse(A_j: Array) -> Array:
-    """A_j^+ of a symmetric positive semidefinite matrix, symmetric to the last bit.
+def pseudo_inverse(A_j: Array, cutoff: float) -> Array:
+    """A_j^+ of a positive semidefinite matrix, symmetric to the last bit.
 
-    Eigenvalues below the order times 2.2e-16 times the largest are rounding and count as zero.
+    Eigenvalues below cutoff times the largest, and negative ones, are rounding and count as zero.
     """
     values, vectors = scipy.linalg.eigh(A_j, check_finite=False)
-    floor = len(values) * np.finfo(np.float64).eps * values.max(initial=0.0)
-    kept = values > floor
+    kept = values > cutoff * values.max(initial=0.0)
     half = vectors[:, kept] / np.sqrt(values[kept])
     return half @ half.T
 

@@ -1,0 +1,1 @@
+"""Speed, memory and accuracy as measured; `python -m benchmarks --help`."""

@@ -1,0 +1,38 @@
+"""Run benchmarks by name, all but the longest by default."""
+
+from __future__ import annotations
+
+import argparse
+
+from benchmarks import core, solvers
+
+BENCHMARKS = {
+    "cold_start": core.cold_start,
+    "dropped": core.dropped,
+    "baselines": core.baselines,
+    "large": core.large,
+    "direct_against_lsqr": solvers.direct_against_lsqr,
+    "direct": solvers.direct,
+    "weak_scaling": solvers.weak_scaling,
+    "patches": solvers.patches,
+    "compared": solvers.compared,
+    "gpu": solvers.gpu,
+    "picture": core.demo_picture,
+}
+LONG = ("compared", "gpu", "picture")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    names = parser.parse_args().names or [n for n in BENCHMARKS if n not in LONG]
+    unknown = [n for n in names if n not in BENCHMARKS]
+    if unknown:
+        parser.error(f"unknown benchmark {unknown[0]!r}: choose from {', '.join(BENCHMARKS)}")
+    for name in names:
+        print(f"\n== {name}", flush=True)
+        BENCHMARKS[name]()
+
+
+if __name__ == "__main__":
+    main()

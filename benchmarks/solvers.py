@@ -1,0 +1,218 @@
+"""Solvers against each other: direct and iterative, one level and several, blocks and patches."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from typing import Any
+
+import jax
+import numpy as np
+
+import tessella as ts
+from benchmarks.harness import in_fresh_process, save, table
+from tessella.assembly import assemble
+from tessella.report import error_norms
+from tessella.solution import error_monitor
+
+RICH: dict[str, Any] = {
+    "subdomains": 8,
+    "features": 200,
+    "overlap": 2.0,
+    "oversampling": 2.25,
+    "sigma": 1e-10,
+    "scale": 2.0,
+}
+
+
+def direct_against_lsqr() -> None:
+    """Laplacian as run with 4 times the points: NestedQR against 10,000 LSQR iterations."""
+    entry = ts.gallery.get("laplace")
+    rows = []
+    for solver, changes in (("nested-qr", {}), ("rrqr-lsqr", {"track_every": 50})):
+        settings = {"oversampling": 4.0, **changes}
+        entry.solve(solver=solver, settings={**settings, "max_iterations": 10})
+        report = entry.solve(solver=solver, settings=settings).report
+        rows.append(
+            {
+                "solver": solver,
+                "seconds": report.seconds["solve"],
+                "residual": report.residual["equation"],
+                "error": (report.error or {})["l1_normalised"],
+                "best error": report.error_oracle_minimum,
+            }
+        )
+    rows[0]["times faster"] = rows[1]["seconds"] / rows[0]["seconds"]
+    table("Laplacian as run, 4x points", rows)
+    save("direct_against_lsqr", rows)
+
+
+def _rich() -> dict[str, Any]:
+    entry = ts.gallery.get("laplace")
+    entry.solve(solver="nested-qr", settings=RICH)
+    report = entry.solve(solver="nested-qr", settings=RICH).report
+    return {
+        "error": (report.error or {})["l1_normalised"],
+        "factor and solve s": report.seconds["solve"],
+        "total s": report.seconds["total"],
+        "columns kept": report.columns_kept,
+    }
+
+
+def _large_direct() -> dict[str, Any]:
+    problem = ts.gallery.get("laplace").problem(n=6)
+    basis = ts.Basis(ts.Decomposition(problem.domain, 64, 2.9), ts.RandomFeatures(16), 0)
+    start = time.perf_counter()
+    system = assemble(problem, basis, ts.Grid(4.0).rows(problem, basis))
+    filtered = ts.RRQR(1e-8).apply(system.M)
+    solver = ts.NestedQR()
+    plan = solver.analyse(filtered.Q)
+    begun = time.perf_counter()
+    state = solver.init(filtered.Q)
+    y, residual = state.solve(system.h)
+    ended = time.perf_counter()
+    a = np.asarray(filtered.preconditioner.apply(y))
+    points = problem.domain.grid((201, 201))
+    solution = ts.Solution(problem, basis, a, None, None)  # type: ignore[arg-type]
+    errors = error_norms(solution(points), problem.exact_values(points))
+    return {
+        "columns kept": len(filtered.kept),
+        "plan": str(plan),
+        "factor and solve s": ended - begun,
+        "total s": ended - start,
+        "residual": residual,
+        "error": errors["l1_normalised"],
+    }
+
+
+def direct() -> None:
+    """NestedQR on the two large Laplacians, each in a process of its own."""
+    rows = [
+        {"case": "n = 4, S = 8, K = 200", **in_fresh_process(_rich)},
+        {"case": "n = 6, S = 64, K = 16, 4x points", **in_fresh_process(_large_direct)},
+    ]
+    keys = ("case", "columns kept", "factor and solve s", "total s", "error", "peak_mib", "plan")
+    table("NestedQR", [{k: row.get(k) for k in keys} for row in rows])
+    save("direct", rows)
+
+
+def _iterations(
+    problem: ts.Problem,
+    basis: ts.Basis | ts.Multilevel,
+    points: int,
+    oversampling: float,
+    limit: int,
+    target: float,
+    patch: int = 1,
+) -> dict[str, Any]:
+    """LSQR iterations until the error falls below the target."""
+    system = assemble(problem, basis, ts.Grid(oversampling).rows(problem, basis))
+    filtered = ts.RRQR(1e-8, patch=patch).apply(system.M)
+    at = problem.domain.grid((points,) * problem.domain.dimension)
+    monitor = error_monitor(problem, basis, filtered.preconditioner, at)
+    solver = ts.LSQR(max_iterations=limit, atol=0, btol=0, track_every=1)
+    start = time.perf_counter()
+    history = solver.solve(filtered.Q, system.h, monitor).history
+    spent = time.perf_counter() - start
+    reached = np.flatnonzero(history.error <= target)
+    return {
+        "columns": len(filtered.kept),
+        "iterations": int(reached[0]) + 1 if reached.size else None,
+        "best error": float(np.nanmin(history.error)),
+        "MB": filtered.Q.stored_bytes / 1e6,
+        "s": spent,
+    }
+
+
+def weak_scaling(largest: int = 6) -> None:
+    """One level and several on the weak scaling of the Laplacian, iterations to error 1e-2."""
+    rows = []
+    for n in range(3, largest + 1):
+        S = 2**n
+        problem = ts.gallery.get("laplace").problem(n=n)
+        fine = ts.Basis(ts.Decomposition(problem.domain, S, 2.9), ts.RandomFeatures(16), 0)
+        for label, basis, limit in (
+            ("one level", fine, 1_200),
+            ("multilevel", ts.Multilevel.pyramid(fine), 80),
+        ):
+            found = _iterations(problem, basis, 4 * S, 2.0, limit, 1e-2)
+            rows.append({"J": S * S, "basis": label, **found})
+            print(f"  J = {S * S}, {label}: {found['iterations']}", flush=True)
+    table("weak scaling, 2x points: LSQR iterations to error 1e-2", rows)
+    save("weak_scaling", rows)
+
+
+def patches() -> None:
+    """What resolving the overlap inside patches buys as K grows, in 2D and (2+1)D."""
+    rows = []
+    for K in (8, 16, 32):
+        problem = ts.gallery.get("laplace").problem(n=3)
+        basis = ts.Basis(ts.Decomposition(problem.domain, 8, 2.9), ts.RandomFeatures(K), 0)
+        for patch in (1, 2, 4):
+            found = _iterations(problem, basis, 48, 2.0, 1_000, 1e-2, patch)
+            rows.append({"problem": "laplace n = 3, S = 8", "K": K, "patch": patch, **found})
+    for K in (8, 16, 32):
+        wave = ts.gallery.get("wave").problem(**{"lambda": 0.4})
+        basis = ts.Basis(ts.Decomposition(wave.domain, 4, 2.9), ts.RandomFeatures(K), 0)
+        for patch in (1, 2):
+            found = _iterations(wave, basis, 16, 2.0, 600, 3e-2, patch)
+            rows.append({"problem": "wave lambda = 0.4, S = 4", "K": K, "patch": patch, **found})
+    table("patches: LSQR iterations to error 1e-2 (2D), 3e-2 ((2+1)D)", rows)
+    save("patches", rows)
+
+
+COMPARED = ("lsqr", "cg", "as-cg", "rrqr-lsqr")
+
+
+def compared(names: tuple[str, ...] = ("harmonic-oscillator", "laplace", "wave")) -> None:
+    """The paper's linear solvers on its three baselines, 10,000 iterations, seeds 0-4."""
+    rows = []
+    for name in names:
+        for solver in COMPARED:
+            reports = [
+                ts.gallery.get(name).solve(solver=solver, seed=seed).report for seed in range(5)
+            ]
+            best = [r.error_oracle_minimum or np.nan for r in reports]
+            last = [(r.error or {})["l1_normalised"] for r in reports]
+            rows.append(
+                {
+                    "problem": name,
+                    "solver": solver,
+                    "oracle minimum": statistics.median(best),
+                    "range": max(best) - min(best),
+                    "at iteration": statistics.median(r.oracle_iteration or 0 for r in reports),
+                    "last iteration": statistics.median(last),
+                    "solve s": statistics.median(r.seconds["solve"] for r in reports),
+                }
+            )
+            print(f"  {name} {solver} done", flush=True)
+    table("the paper's solvers, 10,000 iterations, medians over seeds 0-4", rows)
+    save("compared", rows)
+
+
+def gpu() -> None:
+    """The same code on an accelerator: LSQR traffic at J = 4,096, NestedQR, and its answers."""
+    from benchmarks.core import large_system
+
+    system = large_system(0)
+    Q = ts.RRQR(1e-8).apply(system.M).Q
+    solver = ts.LSQR(max_iterations=1_000, atol=0, btol=0)
+    solver.solve(Q, system.h)
+    start = time.perf_counter()
+    jax.block_until_ready(solver.solve(Q, system.h).x)
+    iteration = (time.perf_counter() - start) / 1_000
+    values = sum(g.values.nbytes for g in Q.groups)
+    entry = ts.gallery.get("laplace")
+    entry.solve(solver="nested-qr", settings=RICH)
+    report = entry.solve(solver="nested-qr", settings=RICH).report
+    rows = [
+        {
+            "LSQR ms/it": 1e3 * iteration,
+            "TB/s": 2 * values / iteration / 1e12,
+            "NestedQR s": report.seconds["solve"],
+            "residual": report.residual["equation"],
+            "error": (report.error or {})["l1_normalised"],
+        }
+    ]
+    table(f"on {report.device}", rows)
+    save("gpu", rows)
