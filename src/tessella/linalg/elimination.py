@@ -47,11 +47,14 @@ class Front:
 
 @dataclass(frozen=True)
 class Elimination:
-    """All fronts in the order of elimination, children before parents."""
+    """All fronts in the order of elimination, children before parents, the root last.
+
+    `untouched` are the rows that no block reaches: pure residual.
+    """
 
     shape: tuple[int, int]
     fronts: tuple[Front, ...]
-    roots: tuple[int, ...]
+    untouched: np.ndarray
 
     @cached_property
     def levels(self) -> list[list[int]]:
@@ -164,7 +167,7 @@ def eliminate(A: BlockMatrix, leaf: int) -> Elimination:
         for k in children:
             into = _join([start[b] + np.arange(widths[b]) for b in beyond[k]])
             object.__setattr__(fronts[k], "into_parent", into)
-    return Elimination(A.shape, tuple(fronts), (len(nodes) - 1,))
+    return Elimination(A.shape, tuple(fronts), np.flatnonzero(~touched))
 
 
 def _group(keys: np.ndarray, count: int) -> list[np.ndarray]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import scipy.sparse
@@ -17,6 +18,9 @@ from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.memory import require
 
 Index = np.ndarray
+
+DENSE_GAIN = 40
+"""How much faster a product of dense matrices makes one multiplication than a sparse one."""
 
 
 @dataclass(frozen=True)
@@ -56,29 +60,41 @@ def pattern(A: BlockMatrix) -> Pattern:
             f"column {int(np.argmax(times))} of the matrix lies in {int(times.max())} blocks: the "
             f"normal equations are blocked by columns, each with one owner; use LSQR or LSMR"
         )
-    touch = incidence(rows, A.shape[0])
-    neighbours = _indices(touch @ touch.T + scipy.sparse.eye_array(len(rows), dtype=np.int64))
-    return Pattern(rows, columns, neighbours, A.shape[1])
-
-
-def incidence(members: Sequence[Index], size: int) -> scipy.sparse.csr_array:
-    """Entry (j, i) is 1 when i is among members[j]."""
-    ends = np.concatenate([[0], np.cumsum([len(m) for m in members], dtype=np.int64)])
-    where = np.concatenate([*members, np.zeros(0, dtype=np.int64)]).astype(np.int64)
-    shape = (len(members), size)
-    return scipy.sparse.csr_array((np.ones(len(where), dtype=np.int64), where, ends), shape=shape)
+    return Pattern(rows, columns, _sharing(rows, A.shape[0]), A.shape[1])
 
 
 def second_neighbours(p: Pattern) -> list[Index]:
     """Blocks that share a neighbour: what a sum over neighbourhoods couples."""
-    near = incidence(p.neighbours, len(p.neighbours))
-    return _indices(near @ near.T)
+    return _sharing(p.neighbours, len(p.neighbours))
 
 
-def _indices(matrix: scipy.sparse.csr_array) -> list[Index]:
-    csr = scipy.sparse.csr_array(matrix)
-    csr.sort_indices()
-    return [csr.indices[a:b] for a, b in zip(csr.indptr[:-1], csr.indptr[1:], strict=True)]
+def _sharing(members: Sequence[Index], size: int) -> list[Index]:
+    """For every set of numbers below `size`, the sets it has a number in common with, and itself."""
+    # Numbers that lie in the same sets say the same thing twice: keep one of each kind, told apart
+    # by a random 64-bit sum over their sets.
+    count = len(members)
+    keys = np.random.default_rng(0).integers(1, 2**64, size=count, dtype=np.uint64)
+    kind = np.zeros(size, dtype=np.uint64)
+    for key, own in zip(keys, members, strict=True):
+        kind[own] += key
+    _, first = np.unique(kind, return_index=True)
+    renamed = np.full(size, -1)
+    renamed[first] = np.arange(len(first))
+    kept = [own[own >= 0] for own in (renamed[own] for own in members)]
+
+    ends = np.concatenate([[0], np.cumsum([len(own) for own in kept], dtype=np.int64)])
+    where = np.concatenate([*kept, np.zeros(0, dtype=np.int64)])
+    ones = np.ones(len(where), dtype=np.float32)
+    touch = scipy.sparse.csr_array((ones, where, ends), shape=(count, len(first)))
+    per_number = touch.sum(axis=0)
+    if float(per_number @ per_number) * DENSE_GAIN > count**2 * len(first):
+        dense = touch.toarray()
+        common = scipy.sparse.csr_array(dense @ dense.T)
+    else:
+        common = scipy.sparse.csr_array(touch @ touch.T)
+    both = scipy.sparse.csr_array(common + scipy.sparse.eye_array(count, dtype=np.float32))
+    both.sort_indices()
+    return [both.indices[a:b] for a, b in pairwise(both.indptr)]
 
 
 def block_bytes(p: Pattern, groups: Sequence[Index]) -> int:

@@ -129,7 +129,7 @@ class Factorisation:
         x = np.zeros((n_columns, B.shape[1]))
         finished: list[Any] = [None] * len(self.fronts)
         handed: list[Any] = [None] * len(self.fronts)
-        lost = 0.0
+        lost = float(np.sum(B[self.plan.untouched] ** 2))
         for i, (front, f) in enumerate(zip(self.plan.fronts, self.fronts, strict=True)):
             c = np.concatenate([B[front.rows], *(handed[k] for k in front.children)])
             for k in front.children:
@@ -140,7 +140,7 @@ class Factorisation:
                 c[:r] = apply_transpose(*f.second, c[:r])
             finished[i], handed[i] = c[: f.kept], c[f.kept :]
             lost += rest
-        lost += sum(float(np.sum(handed[i] ** 2)) for i in self.plan.roots)
+        lost += float(np.sum(handed[-1] ** 2))
         for i in reversed(range(len(self.fronts))):
             front, f = self.plan.fronts[i], self.fronts[i]
             rest = finished[i] - f.C @ x[front.columns[front.own :]]
@@ -250,8 +250,9 @@ def _column_scale(A: BlockMatrix) -> Array:
     """1 / norm of every column, so that the tolerance does not depend on units; 1 where zero."""
     squares = np.zeros(A.shape[1])
     for g in A.groups:
+        filled = np.arange(g.columns.shape[1]) < g.widths[:, None]
         norms = np.asarray(jnp.einsum("bcm,bcm->bc", g.values, g.values))
-        np.add.at(squares, np.asarray(g.columns), norms)
+        np.add.at(squares, np.asarray(g.columns)[filled], norms[filled])
     if not np.all(np.isfinite(squares)):
         column = int(np.flatnonzero(~np.isfinite(squares))[0])
         raise ValueError(f"column {column} of the matrix contains NaN or infinity")

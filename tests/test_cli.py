@@ -1,0 +1,224 @@
+"""The command line: what it prints, what it writes, and one line for every mistake."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+import tessella as ts
+from tessella import cli
+
+SMALL = ["--set", "subdomains=3", "--set", "features=6", "--set", "max_iterations=30"]
+CONTRACT = {
+    "problem": str,
+    "preset": str,
+    "seed": int,
+    "solver": str,
+    "rows": int,
+    "columns": int,
+    "columns_kept": int,
+    "dropped_percent": float,
+    "iterations": int,
+    "stop_reason": str,
+    "error": dict,
+    "error_oracle_minimum": float,
+    "error_estimate": type(None),
+    "residual": dict,
+    "condition": dict,
+    "seconds": dict,
+    "peak_memory_mib": float,
+}
+
+
+def invoke(*arguments):
+    return CliRunner().invoke(cli.app, [str(a) for a in arguments], catch_exceptions=False)
+
+
+def test_list_shows_the_gallery():
+    text = invoke("list").stdout
+    for name in ts.gallery.names():
+        assert any(line.startswith(name) for line in text.splitlines())
+    assert "omega0=60" in text
+    assert "as-run" in text
+
+
+@pytest.fixture(scope="module")
+def solved(tmp_path_factory):
+    """One small run that writes everything it can."""
+    folder = tmp_path_factory.mktemp("cli")
+    files = {kind: folder / f"u.{kind}" for kind in ("json", "png", "npz")}
+    result = invoke(
+        *("solve", "harmonic-oscillator", *SMALL, "--set", "omega0=10", "--seed", "3"),
+        *("--condition", "--json", files["json"], "--plot", files["png"], "--save", files["npz"]),
+    )
+    assert result.exit_code == 0
+    return result.stdout, files
+
+
+def test_solve_prints_a_report(solved):
+    text, _ = solved
+    assert text.startswith("harmonic-oscillator (as-run)\n")
+    for words in ("features kept", "rrqr-lsqr", "iteration limit", "oracle minimum", "condition"):
+        assert words in text
+
+
+def test_the_json_keeps_its_contract(solved):
+    figures = json.loads(solved[1]["json"].read_text())
+    for key, kind in CONTRACT.items():
+        assert isinstance(figures[key], kind), key
+    assert set(figures["error"]) == {"l1_normalised", "l2_relative", "max"}
+    assert set(figures["condition"]) == {"M", "M_hat", "preconditioned"}
+    assert all(value > 1 for value in figures["condition"].values())
+    assert set(figures["residual"]) == {"equation", "initial value", "initial velocity"}
+    assert {"assemble", "filter", "solve", "compile", "total"} <= set(figures["seconds"])
+    assert (figures["problem"], figures["preset"]) == ("harmonic-oscillator", "as-run")
+    assert (figures["seed"], figures["iterations"], figures["columns"]) == (3, 30, 21)
+    assert figures["columns_kept"] <= 21
+    assert figures["dropped_percent"] == pytest.approx(100 * (1 - figures["columns_kept"] / 21))
+    assert figures["parameters"] == {"omega0": 10.0, "mu": 4.0}
+    assert figures["settings"]["features"] == 6
+
+
+def test_the_picture_is_a_png(solved):
+    assert solved[1]["png"].read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+
+
+def test_the_saved_solution_can_be_loaded(solved):
+    figures = json.loads(solved[1]["json"].read_text())
+    solution = ts.load(solved[1]["npz"])
+    assert solution.report.error == figures["error"]
+    assert solution.problem.parameters["omega0"] == 10.0
+
+
+def test_json_on_standard_output_stands_alone(solved):
+    result = invoke("solve", "harmonic-oscillator", *SMALL, "--set", "omega0=10", "--json", "-")
+    figures = json.loads(result.stdout)
+    assert figures["condition"] == {"M": None, "M_hat": None, "preconditioned": None}
+    assert figures["seed"] == 0
+
+
+def figures_of(*arguments):
+    return json.loads(invoke("solve", *arguments, "--json", "-").stdout)
+
+
+def test_runs_repeat_by_seed(solved):
+    first = json.loads(solved[1]["json"].read_text())
+    arguments = ["harmonic-oscillator", *SMALL, "--set", "omega0=10"]
+    again, other = (figures_of(*arguments, "--seed", seed) for seed in (3, 4))
+    assert again["error"] == first["error"]
+    assert other["error"] != first["error"]
+
+
+def test_settings_may_be_lists():
+    figures = figures_of(
+        *("laplace", "--set", "n=1", "--set", "subdomains=2,3", "--set", "overlap=2,2.5"),
+        *("--set", "features=4", "--set", "max_iterations=5"),
+    )
+    assert figures["columns"] == 2 * 3 * 5
+    assert figures["rows"] == 6 * 9
+    assert figures["settings"]["overlap"] == [2, 2.5]
+
+
+def test_the_printed_preset():
+    figures = figures_of("harmonic-oscillator", "--preset", "printed", *SMALL)
+    assert (figures["preset"], figures["columns"]) == ("printed", 18)
+
+
+@pytest.mark.parametrize("solver", ["lsqr", "nested-qr"])
+def test_solvers_by_name(solver):
+    figures = figures_of("harmonic-oscillator", *SMALL, "--solver", solver)
+    assert figures["solver"] == solver
+    assert set(figures) >= set(CONTRACT)
+    assert figures["error"]["max"] < 10
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("n=3", ("n", 3)),
+        ("sigma=1e-8", ("sigma", 1e-8)),
+        ("subdomains=4,5", ("subdomains", (4, 5))),
+        ("overlap=2.5,3", ("overlap", (2.5, 3))),
+        ("constant=false", ("constant", False)),
+        ("bias=True", ("bias", True)),
+        ("activation=sin", ("activation", "sin")),
+    ],
+)
+def test_settings_are_parsed(text, expected):
+    key, value = cli.parse_setting(text)
+    assert (key, value) == expected
+    assert type(value) is type(expected[1])
+
+
+@pytest.fixture
+def mistake(monkeypatch, capsys):
+    """Run `tessella ...` through its entry point; returns the exit code and standard error."""
+    monkeypatch.setattr(cli.jax.config, "update", lambda *_: None)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["tessella", *arguments])
+        with pytest.raises(SystemExit) as stopped:
+            cli.main()
+        return stopped.value.code, capsys.readouterr().err
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["solve", "laplce"], "unknown problem 'laplce': did you mean 'laplace'? the gallery has"),
+        (["solve", "wave", "--preset", "fast"], "wave has no preset 'fast': choose one of as-run"),
+        (["solve", "wave", "--set", "speed=3"], "unknown setting 'speed' for wave: its parameters"),
+        (["solve", "wave", "--solver", "magic"], "unknown solver 'magic': choose one of"),
+        (["solve", "wave", "--set", "lambda"], "--set needs KEY=VALUE, got 'lambda'"),
+        (["solve", "wave", "--set", "lambda="], "--set needs KEY=VALUE, got 'lambda='"),
+        (["solve", "wave", "--set", "lambda=wide"], "lambda must be a number, got 'wide'"),
+        (["solve", "wave", "--set", "max_iterations=all"], "max_iterations must be a number, got"),
+        (["solve", "wave", "--set", "sigma=2"], "sigma must lie in [0, 1), got 2: it is a thresh"),
+        (["solve", "wave", "--set", "features=0"], "features must be a whole number >= 1, got 0"),
+        (["solve", "wave", "--set", "overlap=0.5"], "overlap=0.5 leaves"),
+        (["solve", "wave", "--set", "subdomains=4000"], "GiB are free: use fewer features"),
+        (["solve", "wave", "--json", "no/such/folder/u.json"], "does not exist: create it first"),
+    ],
+    ids=lambda value: " ".join(value[1:]) if isinstance(value, list) else "",
+)
+def test_a_mistake_gets_one_line_and_exit_code_one(mistake, arguments, words):
+    code, text = mistake(*arguments)
+    assert code == 1
+    assert text.startswith("error: ")
+    assert text.count("\n") == 1
+    assert words in text
+
+
+def test_square_brackets_in_a_message_survive(mistake, monkeypatch):
+    def no_plots(*_):
+        raise ImportError("plots need matplotlib: pip install 'tessella[plot]'")
+
+    monkeypatch.setattr(ts.gallery, "get", no_plots)
+    assert mistake("solve", "wave") == (
+        1,
+        "error: plots need matplotlib: pip install 'tessella[plot]'\n",
+    )
+
+
+def test_an_unknown_option_is_a_usage_error(mistake):
+    code, text = mistake("solve", "wave", "--sigma", "1")
+    assert code == 2
+    assert "No such option" in text
+
+
+def test_the_installed_command_runs(tmp_path):
+    command = Path(sys.executable).with_name("tessella")
+    environment = {"PATH": "", "XDG_CACHE_HOME": str(tmp_path)}
+    listed = subprocess.run([command, "list"], capture_output=True, text=True, env=environment)
+    assert listed.returncode == 0
+    assert "harmonic-oscillator" in listed.stdout
+    failed = subprocess.run(
+        [command, "solve", "nothing"], capture_output=True, text=True, env=environment
+    )
+    assert (failed.returncode, failed.stdout) == (1, "")
+    assert failed.stderr.startswith("error: unknown problem 'nothing'")

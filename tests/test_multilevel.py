@@ -1,0 +1,93 @@
+"""Several levels in one basis, and patches of blocks filtered together."""
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.assembly import assemble
+from tessella.solution import error_monitor
+
+
+def laplace(n):
+    return ts.gallery.get("laplace").problem(n=n)
+
+
+def basis_on(problem, S, K=16):
+    return ts.Basis(ts.Decomposition(problem.domain, S, 2.9), ts.RandomFeatures(K), 0)
+
+
+def test_a_pyramid_halves_down_to_the_coarsest():
+    problem = laplace(3)
+    pyramid = ts.Multilevel.pyramid(basis_on(problem, (8, 4)), coarsest=2)
+    assert [level.decomposition.subdomains for level in pyramid.levels] == [(2, 2), (4, 2), (8, 4)]
+    assert pyramid.columns == 17 * (4 + 8 + 32)
+    assert len({level.seed for level in pyramid.levels}) == 3
+
+
+def test_bad_pyramids_are_refused():
+    problem = laplace(3)
+    with pytest.raises(ValueError, match="coarsest must be at least 2, got 1"):
+        ts.Multilevel.pyramid(basis_on(problem, 8), coarsest=1)
+    with pytest.raises(ValueError, match="at least one level"):
+        ts.Multilevel(())
+    other = ts.Basis(ts.Decomposition(ts.Box(x=(0, 2), y=(0, 1)), 2), ts.RandomFeatures(4))
+    with pytest.raises(ValueError, match="share one domain"):
+        ts.Multilevel((basis_on(problem, 2), other))
+
+
+def test_columns_of_all_levels_stand_side_by_side():
+    problem = laplace(2)
+    pyramid = ts.Multilevel.pyramid(basis_on(problem, 4, 6))
+    rows = ts.Grid(3.0).rows(problem, pyramid)
+    whole = assemble(problem, pyramid, rows).M.to_dense()
+    parts = [assemble(problem, level, rows).M.to_dense() for level in pyramid.levels]
+    assert np.allclose(whole, np.concatenate(parts, axis=1), atol=1e-13)
+
+
+def test_multilevel_solutions_evaluate_save_and_load(tmp_path):
+    problem = laplace(2)
+    pyramid = ts.Multilevel.pyramid(basis_on(problem, 4, 30))
+    solution = ts.solve(problem, basis=pyramid, oversampling=3.0)
+    assert solution.report.error["l1_normalised"] < 1e-4
+    again = ts.load(solution.save(tmp_path / "two-level"), problem=problem)
+    points = problem.domain.grid((7, 5))
+    assert np.array_equal(again(points), solution(points))
+    assert isinstance(again.basis, ts.Multilevel)
+
+
+def iterations(basis, problem, target=1e-2, patch=1):
+    system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
+    filtered = ts.RRQR(1e-8, patch=patch).apply(system.M)
+    monitor = error_monitor(problem, basis, filtered.preconditioner, problem.domain.grid((48, 48)))
+    solver = ts.LSQR(max_iterations=200, atol=0, btol=0, track_every=1)
+    error = solver.solve(filtered.Q, system.h, monitor).history.error
+    return int(np.flatnonzero(error <= target)[0]) + 1
+
+
+def test_coarse_levels_save_iterations():
+    problem = laplace(4)
+    single = basis_on(problem, 16)
+    assert iterations(ts.Multilevel.pyramid(single), problem) < 0.6 * iterations(single, problem)
+
+
+def test_patches_resolve_overlap_and_save_iterations():
+    problem = laplace(3)
+    basis = basis_on(problem, 8)
+    assert iterations(basis, problem, patch=2) < iterations(basis, problem, patch=1)
+
+
+def test_patches_keep_the_least_squares_problem():
+    problem = laplace(2)
+    basis = basis_on(problem, 4)
+    system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
+    merged = ts.RRQR(0.0, patch=2).apply(system.M)
+    assert np.array_equal(merged.kept, np.arange(basis.columns))
+    for block in merged.Q.blocks():
+        gram = block.values.T @ block.values
+        assert np.allclose(gram, np.eye(len(gram)), atol=1e-12)
+    y, _ = ts.NestedQR().init(merged.Q).solve(system.h)
+    a = np.asarray(merged.preconditioner.apply(y))
+    dense = np.linalg.lstsq(system.M.to_dense(), system.h, rcond=None)[0]
+    assert np.linalg.norm(system.M.matvec(a) - system.h) == pytest.approx(
+        np.linalg.norm(system.M.matvec(dense) - system.h), rel=1e-8
+    )
