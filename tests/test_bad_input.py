@@ -60,10 +60,10 @@ def test_boxes(bounds, message):
 
 
 def test_overlap_that_leaves_points_uncovered():
-    """40 points for 5 subdomains of half a spacing: the first gap is behind 1/16."""
+    """41 points, 5 subdomains of half a spacing: the first gap begins behind 1/16."""
     grid = ts.Grid(points_per_axis=41)
     message = (
-        r"overlap=0\.5 leaves 16 of 43 points in no subdomain, the first at \(0\.075\): "
+        r"overlap=0\.5 leaves 20 of 43 points in no subdomain, the first at \(0\.075\): "
         r"use an overlap above 1$"
     )
     refused(message, subdomains=5, features=2, overlap=0.5, collocation=grid)
@@ -74,7 +74,7 @@ def test_overlap_that_makes_no_sense(overlap):
     refused(f"overlap must be positive, got {overlap}: it is the width", overlap=overlap)
 
 
-@pytest.mark.parametrize("overlap", [(2.0, 2.0), "wide", None])
+@pytest.mark.parametrize("overlap", [(2.0, 2.0), "wide", [[2.0]]])
 def test_overlap_of_another_shape(overlap):
     refused(
         rf"overlap must be one number or one per axis \(x\), got {re.escape(repr(overlap))}",
@@ -196,16 +196,18 @@ def test_an_unknown_parameter():
     entry = ts.gallery.get("laplace")
     with pytest.raises(ValueError, match="laplace has no parameter omega0: it has n"):
         entry.problem(omega0=3.0)
-    with pytest.raises(ValueError, match="unknown setting 'omega0' for laplace: its param.* are n"):
+    with pytest.raises(
+        ValueError, match=r"unknown setting 'omega0' for laplace: its param.* are n"
+    ):
         entry.solve(settings={"omega0": 3.0})
-    with pytest.raises(ValueError, match="the method's are .*features.*sigma.*subdomains"):
+    with pytest.raises(ValueError, match=r"the method's are .*features.*sigma.*subdomains"):
         entry.solve(settings={"feature": 3})
     with pytest.raises(TypeError, match="unexpected keyword argument 'feature'"):
         solve(feature=3)
 
 
 def test_an_unknown_problem_or_preset():
-    with pytest.raises(ValueError, match="unknown problem 'laplce': did you mean 'laplace'?.*wave"):
+    with pytest.raises(ValueError, match=r"unknown problem 'laplce': did you mean 'laplace'\? the"):
         ts.gallery.get("laplce")
     with pytest.raises(ValueError, match="laplace has no preset 'fast': choose one of as-run"):
         ts.gallery.get("laplace").solve("fast")
@@ -254,11 +256,11 @@ def too_short(p):
 
 
 def not_a_number(p):
-    return np.where(p[:, 0] > 0.995, np.nan, 1.0)
+    return np.where(p[:, 0] > 0.9999, np.nan, 1.0)
 
 
 def infinite(p):
-    return jnp.where(p[:, 0] > 0.995, jnp.inf, 1.0)
+    return jnp.where(p[:, 0] > 0.9999, jnp.inf, 1.0)
 
 
 def nothing(p):

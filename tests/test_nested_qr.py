@@ -277,3 +277,12 @@ def test_explicit_q_of_the_accelerator_path_agrees(monkeypatch):
     y, same = ts.NestedQR(leaf=16).init(A).solve(b)
     assert np.allclose(x, y, atol=1e-11)
     assert same == pytest.approx(residual)
+
+
+def test_lookup_and_scatter_give_the_same_product():
+    A = grid_matrix((5, 4), 1, 3, 5)
+    v = np.random.default_rng(12).standard_normal(A.shape[1])
+    assert np.allclose(A.with_lookup().matvec(v), A.matvec(v), atol=1e-13)
+    assert np.allclose(A.with_lookup().matvec(v), A.to_dense() @ v, atol=1e-13)
+    u = np.random.default_rng(13).standard_normal(A.shape[0])
+    assert np.allclose(A.with_lookup().rmatvec(u), A.to_dense().T @ u, atol=1e-13)

@@ -285,14 +285,14 @@ def test_without_an_exact_solution_errors_are_null(line_solution):
         line_solution.errors()
 
 
-def test_the_test_grid_is_where_the_error_is_measured(square_solution):
-    problem, basis = square_solution.problem, square_solution.basis
-    solver = ts.LSQR(max_iterations=200)
-    solution = ts.solve(
-        problem, basis=basis, solver=solver, test_grid=ts.Grid(points_per_axis=(3, 4))
+def test_the_test_grid_is_where_the_error_is_measured(line_problem):
+    problem = line_problem(ts.Dirichlet(0.0), exact=lambda p: np.sin(np.pi * p[:, 0]))
+    coarse, default = (
+        ts.solve(problem, **SMALL, test_grid=grid) for grid in (ts.Grid(points_per_axis=3), None)
     )
-    assert solution.report.error == solution.errors(PLANE.grid((3, 4)))
-    np.testing.assert_array_equal(solution.coefficients, square_solution.coefficients)
+    assert coarse.report.error == coarse.errors([0.0, 0.5, 1.0])
+    assert default.report.error == default.errors(np.linspace(0, 1, 1000))
+    np.testing.assert_array_equal(coarse.coefficients, default.coefficients)
 
 
 def test_the_report_has_the_sizes_and_the_history(square_solution):

@@ -42,6 +42,13 @@ class Group(NamedTuple):
     positions: np.ndarray | None = None
 
 
+class Lookup(NamedTuple):
+    """Places of every row's (column's) entries in the flattened blocks, (most, n); -1 is none."""
+
+    rows: jax.Array
+    columns: jax.Array
+
+
 class Block(NamedTuple):
     """One block as (m, C) values and its global rows and columns."""
 
@@ -50,15 +57,21 @@ class Block(NamedTuple):
     columns: np.ndarray
 
 
-@partial(jax.tree_util.register_dataclass, data_fields=["groups"], meta_fields=["shape"])
+@partial(jax.tree_util.register_dataclass, data_fields=["groups", "lookup"], meta_fields=["shape"])
 @dataclass(frozen=True)
 class BlockMatrix:
+    """The matrix; `lookup` (see `with_lookup`) turns the scatter of its product into a gather."""
+
     groups: tuple[Group, ...]
     shape: tuple[int, int]
+    lookup: Lookup | None = None
 
     @jax.jit
     def matvec(self, v: jax.Array) -> jax.Array:
         """M v."""
+        if self.lookup is not None:
+            local = [_contract_columns(g.values, v[g.columns]).ravel() for g in self.groups]
+            return _look_up(local, self.lookup.rows)
         # One buffer per group, so that one group's scatter overlaps the next one's contraction.
         parts = [
             jnp.zeros(self.shape[0]).at[g.rows].add(_contract_columns(g.values, v[g.columns]))
@@ -69,12 +82,28 @@ class BlockMatrix:
     @jax.jit
     def rmatvec(self, u: jax.Array) -> jax.Array:
         """M^T u."""
+        # The barrier keeps XLA from repeating the gather for every column.
+        local = [
+            (g.values * jax.lax.optimization_barrier(u[g.rows])[:, None, :]).sum(2)
+            for g in self.groups
+        ]
+        if self.lookup is not None:
+            return _look_up([part.ravel() for part in local], self.lookup.columns)
         out = jnp.zeros(self.shape[1])
-        for g in self.groups:
-            # The barrier keeps XLA from repeating the gather for every column.
-            local = jax.lax.optimization_barrier(u[g.rows])
-            out = out.at[g.columns].add((g.values * local[:, None, :]).sum(2))
+        for g, part in zip(self.groups, local, strict=True):
+            out = out.at[g.columns].add(part)
         return out
+
+    def with_lookup(self) -> BlockMatrix:
+        """The same matrix with, for every row and column, where in the blocks its entries are.
+
+        A GPU sums by looking up (no atomic additions, the same result every time) faster than it
+        scatters; a CPU does not.
+        """
+        rows = [(np.asarray(g.rows), g.heights) for g in self.groups]
+        columns = [(np.asarray(g.columns), g.widths) for g in self.groups]
+        tables = (_inverse(rows, self.shape[0]), _inverse(columns, self.shape[1]))
+        return BlockMatrix(self.groups, self.shape, Lookup(*map(jnp.asarray, tables)))
 
     def blocks(self) -> Iterator[Block]:
         """Every block without its padding."""
@@ -179,6 +208,31 @@ class BlockMatrix:
         return sum(g.values.nbytes + g.rows.nbytes + g.columns.nbytes for g in self.groups)
 
 
+def _inverse(indices: Sequence[tuple[np.ndarray, np.ndarray]], size: int) -> np.ndarray:
+    """Lookup table of padded index arrays (B, k), of which the first `sizes[b]` are real."""
+    index = np.concatenate([array.ravel() for array, _ in indices])
+    real = np.concatenate(
+        [(np.arange(array.shape[1]) < sizes[:, None]).ravel() for array, sizes in indices]
+    )
+    place = np.flatnonzero(real)
+    place = place[np.argsort(index[place], kind="stable")]
+    target = index[place]
+    count = np.bincount(target, minlength=size)
+    slot = np.arange(len(target)) - np.repeat(np.cumsum(count) - count, count)
+    table = np.full((max(int(count.max(initial=0)), 1), size), -1, dtype=np.int32)
+    table[slot, target] = place
+    return table
+
+
+def _look_up(parts: list[jax.Array], table: jax.Array) -> jax.Array:
+    """sum_k flat[table[k]], unrolled so that it fuses with what uses it."""
+    flat = jnp.concatenate(parts) if len(parts) > 1 else parts[0]
+    out = jnp.zeros(table.shape[1])
+    for places in table:
+        out = out + jnp.where(places >= 0, flat[places], 0.0)
+    return out
+
+
 def _contract_columns(values: jax.Array, v: jax.Array) -> jax.Array:
     """sum_c values[b, c, m] v[b, c]."""
     C = values.shape[1]
@@ -193,8 +247,9 @@ def _contract_columns(values: jax.Array, v: jax.Array) -> jax.Array:
 def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int | None = None) -> np.ndarray:
     """Padded height for every block: at most `most` different ones, with the least padding.
 
-    By default three, and one on a GPU, where padding costs less than more kernels. Every further height costs compilation, so one is kept for all while its padding is small
-    (half a million entries, or a twentieth of the whole).
+    By default three, and one on a GPU, where padding costs less than more kernels. Every further
+    height costs compilation, so one is kept for all while its padding is small (half a million
+    entries, or a twentieth of the whole).
     """
     heights = np.asarray(heights)
     if most is None:

@@ -69,7 +69,7 @@ def second_neighbours(p: Pattern) -> list[Index]:
 
 
 def _sharing(members: Sequence[Index], size: int) -> list[Index]:
-    """For every set of numbers below `size`, the sets it has a number in common with, and itself."""
+    """For every set of numbers below `size`: itself and the sets it has a number in common with."""
     # Numbers that lie in the same sets say the same thing twice: keep one of each kind, told apart
     # by a random 64-bit sum over their sets.
     count = len(members)
