@@ -186,8 +186,8 @@ def compared(names: tuple[str, ...] = ("harmonic-oscillator", "laplace", "wave")
                 }
             )
             print(f"  {name} {solver} done", flush=True)
+            save("compared", rows)
     table("the paper's solvers, 10,000 iterations, medians over seeds 0-4", rows)
-    save("compared", rows)
 
 
 def gpu() -> None:

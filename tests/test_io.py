@@ -87,6 +87,16 @@ def test_round_trip_of_deep_features_with_an_activation_of_ones_own(
         ts.load(path)
 
 
+def test_round_trip_of_several_levels(line_problem, combination, tmp_path, rng):
+    problem = line_problem(ts.Dirichlet(0.0))
+    finest = ts.Basis(ts.Decomposition(problem.domain, 4), ts.RandomFeatures(3), seed=5)
+    basis = ts.Multilevel.pyramid(finest)
+    solution = combination(problem, basis, rng.standard_normal(basis.columns))
+    loaded = ts.load(solution.save(tmp_path / "levels.npz"))
+    assert_same(loaded, solution, X)
+    assert [level.decomposition.count for level in loaded.basis.levels] == [2, 4]
+
+
 def test_a_direct_solve_can_be_saved(line_problem, tmp_path):
     """It has one entry of residual history and none of error."""
     problem = line_problem(ts.Dirichlet(0.0))

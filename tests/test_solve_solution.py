@@ -147,6 +147,11 @@ def test_the_filtered_solution_is_dense_least_squares_on_the_kept_columns(
     np.testing.assert_allclose(found.coefficients, expected, rtol=0, atol=1e-6 * scale)
 
 
+def test_small_problems_are_solved_directly(line_problem):
+    report = ts.solve(line_problem(ts.Dirichlet(0.0)), **SMALL).report
+    assert (report.solver, report.stop_reason) == ("nested-qr", "solved directly")
+
+
 def test_without_a_filter_every_feature_is_kept(line_problem):
     problem = line_problem(ts.Dirichlet(0.0))
     basis = ts.Basis(ts.Decomposition(LINE, 4), ts.RandomFeatures(5), seed=0)

@@ -45,6 +45,9 @@ class Condition:
     method: str
 
 
+_SINGULAR = Condition(np.inf, "a column of zeros")
+
+
 def condition_number(A: BlockMatrix) -> Condition:
     """kappa(A), the largest singular value over the smallest; no Gramian is formed.
 
@@ -54,6 +57,8 @@ def condition_number(A: BlockMatrix) -> Condition:
     Golub and Kahan's bidiagonalisation, which gives a lower bound; `method` says how close it is.
     """
     rows, columns = _shape(A)
+    if _has_zero_column(A):
+        return _SINGULAR
     dense_fits = 3 * 8 * rows * columns <= available_bytes()
     if columns <= DENSE_COLUMNS and dense_fits:
         return Condition(_ratio(singular_values(A)), "singular values")
@@ -68,6 +73,8 @@ def gramian_condition(A: BlockMatrix) -> Condition:
     Formed, it stays near 1e19 however large kappa(A)^2 is; the paper's tables show such values.
     """
     _, columns = _shape(A)
+    if _has_zero_column(A):
+        return _SINGULAR
     if columns <= DENSE_COLUMNS:
         return Condition(_ratio(gramian_spectrum(A)), "eigenvalues of the formed Gramian")
     if _square_fits(columns):
@@ -84,6 +91,8 @@ def schwarz_condition(A: BlockMatrix, solver: SchwarzCG | None = None) -> Condit
     """
     _, columns = _shape(A)
     system = (solver or SchwarzCG()).init(A)
+    if system.directions is None and _has_zero_column(A):
+        return _SINGULAR
     if columns <= DENSE_COLUMNS:
         return Condition(_ratio(_svdvals(_dense_product(system))), "singular values")
     if _square_fits(columns):
@@ -257,6 +266,13 @@ def _shape(A: BlockMatrix) -> tuple[int, int]:
     if A.shape[1] == 0:
         raise ValueError("the matrix has no columns: every feature was filtered out; lower sigma")
     return checked(A).shape
+
+
+def _has_zero_column(A: BlockMatrix) -> bool:
+    largest = np.zeros(A.shape[1])
+    for g in A.groups:
+        np.maximum.at(largest, np.asarray(g.columns), np.asarray(jnp.abs(g.values).max(axis=2)))
+    return A.shape[0] >= A.shape[1] and bool(np.any(largest == 0))
 
 
 def _square_fits(columns: int) -> bool:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy.linalg
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
@@ -261,10 +262,9 @@ def right_hand_side_norm(b: Array, rows: int) -> float:
         raise ValueError(
             f"the right-hand side has shape {np.shape(b)}, but the matrix has {rows} rows"
         )
-    norm = float(np.linalg.norm(b))
-    if not math.isfinite(norm):
+    if not np.all(np.isfinite(b)):
         raise ValueError("the right-hand side contains NaN or infinity")
-    return norm
+    return float(scipy.linalg.norm(b))
 
 
 _CODES = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}

@@ -167,14 +167,12 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
 
     def assemble(front: Front) -> Array:
         rows = len(front.rows) + sum(len(left[k]) for k in front.children)
-        F = np.zeros((rows, len(front.columns)), order="F")
+        G = np.zeros((len(front.columns), rows))  # transposed, as the blocks are stored
         for piece in front.pieces:
             block = blocks[piece.block]
-            width = len(block.columns)
-            F[piece.rows, piece.offset : piece.offset + width] = (
-                block.values[piece.block_rows] * scale[block.columns]
-            )
-        return F
+            own = slice(piece.offset, piece.offset + len(block.columns))
+            G[own, piece.rows] = block.values.T[:, piece.block_rows] * scale[block.columns, None]
+        return G.T
 
     def make(i: int) -> None:
         front = plan.fronts[i]
@@ -220,7 +218,7 @@ def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Ar
     below = np.triu(whole[r:, own:])
     order = np.arange(own)
     if r == own and _safely_regular(R, tolerance):
-        return FrontFactor(Q, order, R, np.ascontiguousarray(C), None), below
+        return FrontFactor(Q, order, R, C, None), below
     if r == 0:
         empty = np.zeros((0, 0)), np.zeros((0, n - own))
         return FrontFactor(Q, order, *empty, None), below
@@ -232,7 +230,7 @@ def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Ar
     C = apply_transpose(*second, np.asfortranarray(C))
     R = np.asfortranarray(np.triu(qr2[:kept, :kept]))
     left = np.concatenate([C[kept:], below])
-    return FrontFactor(Q, pivots - 1, R, np.ascontiguousarray(C[:kept]), second), left
+    return FrontFactor(Q, pivots - 1, R, C[:kept], second), left
 
 
 def _safely_regular(R: Array, tolerance: float) -> bool:

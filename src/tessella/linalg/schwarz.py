@@ -90,8 +90,9 @@ class SchwarzCG(OnNormalEquations):
               by its principal directions with singular values above `pca` times the largest, as
               Shang et al. do. Their squares enter the Gramian, so 1e-6 to 1e-7 is of use.
     cutoff    eigenvalues of A_j below `cutoff` times the largest count as zero in its
-              pseudo-inverse. 1e-15 is NumPy's and the paper's choice (it reproduces their errors
-              and condition numbers); 1e-13 is above the rounding and gives smaller errors.
+              pseudo-inverse. 1e-13 is above the Gramian's rounding, so that dependent columns are
+              recognised. The paper's runs used 1e-15, NumPy's choice, which inverts rounding too:
+              it reproduces their errors, condition numbers and early instability.
     gramian   True, as the paper ran it, multiplies with the Gramian, which is there anyway; False
               with M and M^T, which postpones the instability.
     streamed  False makes all inverses, then adds them up, and is refused where they do not fit
@@ -104,7 +105,7 @@ class SchwarzCG(OnNormalEquations):
 
     blocks: Blocks = "neighbourhood"
     pca: float | None = None
-    cutoff: float = 1e-15
+    cutoff: float = 1e-13
     gramian: bool = True
     streamed: bool = False
 
@@ -125,7 +126,7 @@ class SchwarzCG(OnNormalEquations):
         if not SMALLEST_TOLERANCE <= self.cutoff < 1:
             raise ValueError(
                 f"cutoff must lie in [{SMALLEST_TOLERANCE:g}, 1), got {self.cutoff!r}: it is a "
-                f"threshold relative to the largest eigenvalue; 1e-15 is the paper's choice"
+                f"threshold relative to the largest eigenvalue, such as 1e-13"
             )
 
     def init(self, A: BlockMatrix) -> SchwarzSystem:
@@ -182,7 +183,7 @@ def _neighbourhoods(p: Pattern, blocks: Blocks) -> tuple[list[Index], list[Index
 def schwarz_inverse(
     A: BlockMatrix,
     blocks: Blocks = "neighbourhood",
-    cutoff: float = 1e-15,
+    cutoff: float = 1e-13,
     streamed: bool = False,
 ) -> tuple[BlockMatrix, BlockMatrix]:
     """A = M^T M and A_AS^-1 = sum_j W_j^T A_j^+ W_j, symmetric block matrices."""
@@ -221,11 +222,14 @@ def _parts(count: int, streamed: bool) -> Iterator[range]:
 def pseudo_inverse(A_j: Array, cutoff: float) -> Array:
     """A_j^+ of a positive semidefinite matrix, symmetric to the last bit.
 
-    Eigenvalues below cutoff times the largest, and negative ones, are rounding and count as zero.
+    Eigenvalues below cutoff times the largest, and negative ones, are rounding and count as zero;
+    rows and columns of zeros stay exactly zero.
     """
-    values, vectors = scipy.linalg.eigh(A_j, check_finite=False)
+    alive = np.flatnonzero(np.diag(A_j))
+    values, vectors = scipy.linalg.eigh(A_j[np.ix_(alive, alive)], check_finite=False)
     kept = values > cutoff * values.max(initial=0.0)
-    half = vectors[:, kept] / np.sqrt(values[kept])
+    half = np.zeros((len(A_j), np.count_nonzero(kept)))
+    half[alive] = vectors[:, kept] / np.sqrt(values[kept])
     return half @ half.T
 
 
