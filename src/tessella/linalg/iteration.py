@@ -122,7 +122,10 @@ State = TypeVar("State", bound=System)
 
 @dataclass(frozen=True)
 class Iterative(ABC, Generic[State]):
-    """A solver that improves x step by step; the fields are documented at LSQR."""
+    """A solver that improves x step by step; the fields are documented at LSQR.
+
+    `sizes` bounds |b| and the matrix's largest entry: beyond, its squares would underflow.
+    """
 
     max_iterations: int = 10_000
     atol: float = 1e-10
@@ -132,6 +135,7 @@ class Iterative(ABC, Generic[State]):
     track_every: int = 10
 
     name: ClassVar[str]
+    sizes: ClassVar[tuple[float, float]] = (1e-140, math.inf)
     iterative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
@@ -181,7 +185,7 @@ class Iterative(ABC, Generic[State]):
     ) -> SolverResult:
         """min |A x - b| for a state made by `init`."""
         rows, columns = state.shape
-        norm_b = right_hand_side_norm(b, rows)
+        norm_b = right_hand_side_norm(b, rows, self.sizes)
         if norm_b == 0:
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
         iterate = _started(type(self)._begin, state, jnp.asarray(b))
@@ -237,42 +241,56 @@ class Iterative(ABC, Generic[State]):
         return iteration, float(history.error[measured[-1]])
 
 
-def checked(A: BlockMatrix) -> BlockMatrix:
-    """A itself, unless it has nothing to solve for or holds NaN or infinity."""
+def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> BlockMatrix:
+    """A itself, unless it has nothing to solve for, holds NaN or infinity, or is out of scale."""
     if not A.groups or 0 in A.shape:
         raise ValueError(
             f"the matrix has {A.shape[0]} rows, {A.shape[1]} columns and {len(A.groups)} groups of "
             f"blocks: there is nothing to solve; if a filter removed every feature, lower sigma"
         )
-    before = 0
-    for g in A.groups:
-        bad = np.flatnonzero(~np.asarray(_finite_blocks(g.values)))
-        if bad.size:
-            raise ValueError(
-                f"block {before + int(bad[0])} of the matrix contains NaN or infinity: check the "
-                f"coefficients of the equation and the features there"
-            )
-        before += len(g.heights)
+    largest = np.concatenate([np.asarray(_largest_entries(g.values)) for g in A.groups])
+    bad = np.flatnonzero(~np.isfinite(largest))
+    if bad.size:
+        raise ValueError(
+            f"block {int(bad[0])} of the matrix contains NaN or infinity: check the coefficients "
+            f"of the equation and the features there"
+        )
+    _check_size(float(largest.max(initial=0.0)), sizes, "the matrix's largest entry")
     return A
 
 
-def right_hand_side_norm(b: Array, rows: int) -> float:
-    """|b|, refusing another length than the state's and values that are not finite."""
+def right_hand_side_norm(
+    b: Array, rows: int, sizes: tuple[float, float] = (0.0, math.inf)
+) -> float:
+    """|b|, refusing another length than the state's, NaN and infinity, and what is out of scale."""
     if np.shape(b) != (rows,):
         raise ValueError(
             f"the right-hand side has shape {np.shape(b)}, but the matrix has {rows} rows"
         )
     if not np.all(np.isfinite(b)):
         raise ValueError("the right-hand side contains NaN or infinity")
-    return float(scipy.linalg.norm(b))
+    norm = float(scipy.linalg.norm(b))
+    _check_size(norm, sizes, "the right-hand side")
+    return norm
+
+
+def _check_size(size: float, sizes: tuple[float, float], what: str) -> None:
+    """Solvers square what they are given: underflow would pass for convergence."""
+    low, high = sizes
+    if size > 0 and not low <= size <= high:
+        raise ValueError(
+            f"{what} has size {size:.1e}, and products with it would over- or underflow: scale it "
+            f"into [{low:g}, {high:g}]"
+        )
 
 
 _CODES = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
 
 
 @jax.jit
-def _finite_blocks(values: jax.Array) -> jax.Array:
-    return jnp.isfinite(values).all(axis=(1, 2))
+def _largest_entries(values: jax.Array) -> jax.Array:
+    """Of every block; NaN where there is one."""
+    return jnp.abs(values).max(axis=(1, 2), initial=0.0)
 
 
 @partial(jax.jit, static_argnums=0)
