@@ -20,7 +20,7 @@ RICH: dict[str, Any] = {
     "features": 200,
     "overlap": 2.0,
     "oversampling": 2.25,
-    "sigma": 1e-10,
+    "sigma": 1e-11,
     "scale": 2.0,
 }
 

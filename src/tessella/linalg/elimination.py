@@ -12,8 +12,8 @@ import numpy as np
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.dissection import block_graph, dissect, postorder
 
-FLOPS_PER_SECOND = 3e10
-"""Speed assumed in the time estimate; two cores do 3 to 7e10, and only the order matters."""
+FLOPS_PER_SECOND = 2e10
+"""Speed assumed in the time estimate, as measured on two cores; only the order matters."""
 
 
 class Piece(NamedTuple):

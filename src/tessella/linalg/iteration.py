@@ -13,6 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
+from numbers import Integral
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -139,8 +140,10 @@ class Iterative(ABC, Generic[State]):
     iterative: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
-        if self.max_iterations < 1:
-            raise ValueError(f"max_iterations must be at least 1, got {self.max_iterations!r}")
+        for what in ("max_iterations", "patience", "track_every"):
+            count = getattr(self, what)
+            if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+                raise ValueError(f"{what} must be a whole number of at least 1, got {count!r}")
         for what in ("atol", "btol", "stagnation"):
             value = getattr(self, what)
             if not (math.isfinite(value) and value >= 0):
@@ -153,10 +156,6 @@ class Iterative(ABC, Generic[State]):
                     f"met: use at least {SMALLEST_TOLERANCE:g}, or atol=btol=0 to force every "
                     f"iteration"
                 )
-        if self.patience < 1:
-            raise ValueError(f"patience must be at least 1, got {self.patience!r}")
-        if self.track_every < 1:
-            raise ValueError(f"track_every must be at least 1, got {self.track_every!r}")
 
     @property
     def forced(self) -> bool:
@@ -242,7 +241,10 @@ class Iterative(ABC, Generic[State]):
 
 
 def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> BlockMatrix:
-    """A itself, unless it has nothing to solve for, holds NaN or infinity, or is out of scale."""
+    """A itself, unless it has nothing to solve for, holds NaN or infinity, or is out of scale.
+
+    On a GPU it gets the lookup tables that spare its products the scatter.
+    """
     if not A.groups or 0 in A.shape:
         raise ValueError(
             f"the matrix has {A.shape[0]} rows, {A.shape[1]} columns and {len(A.groups)} groups of "
@@ -256,7 +258,7 @@ def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> Blo
             f"of the equation and the features there"
         )
     _check_size(float(largest.max(initial=0.0)), sizes, "the matrix's largest entry")
-    return A
+    return A.with_lookup() if jax.default_backend() == "gpu" and A.lookup is None else A
 
 
 def right_hand_side_norm(

@@ -11,8 +11,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import cache
 from itertools import pairwise
-from typing import TypeVar
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -33,13 +34,22 @@ def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    try:
-        from threadpoolctl import threadpool_limits
-    except ImportError:
+    controller = _controller()
+    if controller is None:
         yield
         return
-    with threadpool_limits(1, user_api="blas"):
+    with controller.limit(limits=1, user_api="blas"):
         yield
+
+
+@cache
+def _controller() -> Any:
+    """The loaded BLAS libraries, looked up once: the look-up is slow and locks the loader."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
 
 
 def chunks(count: int, per_core: int = 8) -> list[range]:
