@@ -26,7 +26,7 @@ from tessella.linalg.krylov import History
 from tessella.operators import Identity, function_values
 from tessella.problem import Ansatz, Equation, Problem
 from tessella.report import Report
-from tessella.solution import Solution
+from tessella.solution import UNKNOWN, Solution
 
 FORMAT = "tessella solution"
 VERSION = 1
@@ -158,7 +158,7 @@ def _problem(
         )
     return Problem(
         domain,
-        Equation(Identity()),
+        Equation(Identity(), name=UNKNOWN),
         ansatz=Ansatz(**ansatz),
         name=header["problem"],
         parameters=header["parameters"],

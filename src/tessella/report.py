@@ -87,35 +87,37 @@ class Report:
         return 100.0 * (1 - self.columns_kept / self.columns)
 
     def to_json(self) -> dict[str, Any]:
-        """Plain JSON types; the keys outside tools rely on come first."""
-        return {
-            "problem": self.problem,
-            "preset": self.preset,
-            "seed": self.seed,
-            "solver": self.solver,
-            "rows": self.rows,
-            "columns": self.columns,
-            "columns_kept": self.columns_kept,
-            "dropped_percent": self.dropped_percent,
-            "iterations": self.iterations,
-            "stop_reason": self.stop_reason,
-            "error": self.error,
-            "error_oracle_minimum": self.error_oracle_minimum,
-            "error_estimate": self.error_estimate,
-            "residual": self.residual,
-            "condition": self.condition,
-            "seconds": self.seconds,
-            "peak_memory_mib": self.peak_memory_mib,
-            "advice": self.advice,
-            "solver_note": self.solver_note,
-            "oracle_iteration": self.oracle_iteration,
-            "error_at_stopping_rule": self.error_at_stopping_rule,
-            "stopping_rule_iteration": self.stopping_rule_iteration,
-            "weights": self.weights,
-            "parameters": self.parameters,
-            "settings": self.settings,
-            "device": self.device,
-        }
+        """Plain JSON types, with null for what is not finite; the contract's keys come first."""
+        return _finite(
+            {
+                "problem": self.problem,
+                "preset": self.preset,
+                "seed": self.seed,
+                "solver": self.solver,
+                "rows": self.rows,
+                "columns": self.columns,
+                "columns_kept": self.columns_kept,
+                "dropped_percent": self.dropped_percent,
+                "iterations": self.iterations,
+                "stop_reason": self.stop_reason,
+                "error": self.error,
+                "error_oracle_minimum": self.error_oracle_minimum,
+                "error_estimate": self.error_estimate,
+                "residual": self.residual,
+                "condition": self.condition,
+                "seconds": self.seconds,
+                "peak_memory_mib": self.peak_memory_mib,
+                "advice": self.advice,
+                "solver_note": self.solver_note,
+                "oracle_iteration": self.oracle_iteration,
+                "error_at_stopping_rule": self.error_at_stopping_rule,
+                "stopping_rule_iteration": self.stopping_rule_iteration,
+                "weights": self.weights,
+                "parameters": self.parameters,
+                "settings": self.settings,
+                "device": self.device,
+            }
+        )
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """(label, text) pairs for a person, most important first."""
@@ -172,6 +174,15 @@ class Report:
         title = self.problem + (f" ({self.preset})" if self.preset else "")
         body = "\n".join(f"  {label:<{width}}  {text}" for label, text in pairs)
         return f"{title}\n{body}"
+
+
+def _finite(value: Any) -> Any:
+    """NaN and infinities as None, all the way down: JSON has no words for them."""
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
 
 
 def error_norms(computed: np.ndarray, exact: np.ndarray) -> dict[str, float]:

@@ -26,6 +26,9 @@ from tessella.report import Report, error_norms
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+UNKNOWN = "unknown equation"
+"""Name of the equation of a solution that was loaded without its problem."""
+
 PAIRS = 1 << 14
 """(point, subdomain) pairs evaluated at a time; a fixed number, so that it compiles once."""
 
@@ -72,6 +75,11 @@ class Solution:
         """The first equation's left side minus its right side at the points."""
         x = self.problem.domain.points(points)
         equation = self.problem.equations[0]
+        if equation.name == UNKNOWN:
+            raise ValueError(
+                "this solution was loaded without its problem and knows no equation: "
+                "load(path, problem=...)"
+            )
         rhs = equation.rhs(x) if callable(equation.rhs) else equation.rhs
         return self.apply(equation.operator, x) - rhs
 

@@ -67,13 +67,18 @@ def solve(
             RandomFeatures(features, depth, activation, scale=scale),
             seed,
         )
-    elif subdomains is not None or features is not None:
-        raise ValueError("pass either `basis` or `subdomains` and `features`, not both")
+    else:
+        shorthand = (subdomains, features, overlap, scale, activation, depth, seed)
+        _refuse_both("basis", shorthand, (None, None, 2.0, 1.0, "tanh", 1, 0))
     if basis.decomposition.domain != problem.domain:
         raise ValueError(
             f"the basis lives on {basis.decomposition.domain!r}, but the problem on "
             f"{problem.domain!r}: decompose the problem's domain"
         )
+    if collocation is not None:
+        _refuse_both("collocation", (oversampling,), (2.0,))
+    if filter is not None:
+        _refuse_both("filter", (sigma,), (1e-10,))
     collocation = collocation or Grid(oversampling)
     own_filter, chosen = (
         by_name(solver, sigma) if isinstance(solver, str) else (RRQR(sigma), solver)
@@ -112,6 +117,22 @@ def solve(
         peak_memory_mib=peak_mib(),
     )
     return dataclasses.replace(solution, report=report)
+
+
+_SHORTHAND = {
+    "basis": "subdomains, features, overlap, scale, activation, depth and seed",
+    "collocation": "oversampling",
+    "filter": "sigma",
+}
+
+
+def _refuse_both(whole: str, given: tuple[object, ...], defaults: tuple[object, ...]) -> None:
+    """A whole object and its shorthand at once would leave one of them silently unused."""
+    if given != defaults:
+        raise ValueError(
+            f"pass either `{whole}` or its shorthand ({_SHORTHAND[whole]}), not both: put the "
+            f"values into the {whole} object"
+        )
 
 
 def _conditions(system: LeastSquares, filtered: Filtered) -> dict[str, float | None]:

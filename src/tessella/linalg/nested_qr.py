@@ -40,7 +40,7 @@ class NestedQR:
     """
 
     tolerance: float = 1e-13
-    leaf: int = 400
+    leaf: int = 192
 
     name: ClassVar[str] = "nested-qr"
     iterative: ClassVar[bool] = False
