@@ -6,6 +6,7 @@ and `solve(state, b, monitor, progress)`, and one line in the registry.
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any, Protocol
 
 from tessella.domain import Array
@@ -49,7 +50,7 @@ def by_name(
 ) -> tuple[RRQR | Unfiltered, Solver | None]:
     """Filter and solver that a name stands for; None is `auto`, decided once the matrix is known.
 
-    `options` are passed to the iterative solvers (max_iterations, atol, btol, track_every).
+    Of `options` (max_iterations, atol, btol, ...) every solver takes those it has.
     """
     if name not in NAMES:
         raise ValueError(f"unknown solver {name!r}: choose one of {', '.join(NAMES)}")
@@ -59,7 +60,9 @@ def by_name(
         return RRQR(sigma), NestedQR()
     filtered = name.startswith("rrqr-")
     kind = SOLVERS[name.removeprefix("rrqr-")]
-    return RRQR(sigma) if filtered else Unfiltered(), kind(**(options or {}))
+    known = {field.name for field in dataclasses.fields(kind)}
+    own = {key: value for key, value in (options or {}).items() if key in known}
+    return RRQR(sigma) if filtered else Unfiltered(), kind(**own)
 
 
 def full_name(filter: RRQR | Unfiltered, solver: Solver) -> str:
