@@ -20,7 +20,7 @@ RICH = {
     },
     "wave": {
         "subdomains": (4, 4, 2),
-        "features": 200,
+        "features": 150,
         "overlap": 2.0,
         "oversampling": 2.0,
         "sigma": 1e-10,

@@ -48,10 +48,9 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
 
 def _title(solution: Solution) -> str:
     report = solution.report
-    name = report.problem + (f" ({report.preset})" if report.preset else "")
     parameters = ", ".join(f"{k} = {v:g}" for k, v in report.parameters.items())
     error = f"error {report.error['l1_normalised']:.1e}" if report.error else ""
-    return " · ".join(part for part in (name, parameters, error) if part)
+    return " · ".join(part for part in (report.problem, parameters, report.solver, error) if part)
 
 
 def _lines(solution: Solution) -> Figure:
