@@ -1,5 +1,6 @@
 """Several levels in one basis, and patches of blocks filtered together."""
 
+import jax
 import numpy as np
 import pytest
 
@@ -91,3 +92,15 @@ def test_patches_keep_the_least_squares_problem():
     assert np.linalg.norm(system.M.matvec(a) - system.h) == pytest.approx(
         np.linalg.norm(system.M.matvec(dense) - system.h), rel=1e-8
     )
+
+
+def test_back_substitution_does_not_call_the_batched_solve_that_deadlocks():
+    """Two groups solved side by side by jaxlib's trsm hang on two cores; ours is plain XLA."""
+    problem = laplace(3)
+    pyramid = ts.Multilevel.pyramid(basis_on(problem, 8, 6))
+    system = assemble(problem, pyramid, ts.Grid(3.0).rows(problem, pyramid))
+    preconditioner = ts.RRQR(1e-8).apply(system.M).preconditioner
+    assert len(preconditioner.groups) > 1
+    y = np.ones(pyramid.columns)
+    compiled = jax.jit(lambda p, y: p.apply(y)).lower(preconditioner, y).compile()
+    assert "trsm" not in compiled.as_text()
