@@ -331,7 +331,7 @@ def test_neither_basis_nor_sizes():
 
 def test_both_basis_and_sizes():
     basis = ts.Basis(ts.Decomposition(LINE, 4), ts.RandomFeatures(8))
-    refused("either `basis` or `subdomains` and `features`, not both", basis=basis)
+    refused("either `basis` or its shorthand .*subdomains, features.*, not both", basis=basis)
 
 
 def test_a_basis_of_another_domain():

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from numbers import Integral
+from numbers import Real
 from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import jax
@@ -142,8 +142,9 @@ class Iterative(ABC, Generic[State]):
     def __post_init__(self) -> None:
         for what in ("max_iterations", "patience", "track_every"):
             count = getattr(self, what)
-            if isinstance(count, bool) or not isinstance(count, Integral) or count < 1:
+            if not (isinstance(count, Real) and count >= 1 and float(count).is_integer()):
                 raise ValueError(f"{what} must be a whole number of at least 1, got {count!r}")
+            object.__setattr__(self, what, int(count))
         for what in ("atol", "btol", "stagnation"):
             value = getattr(self, what)
             if not (math.isfinite(value) and value >= 0):
