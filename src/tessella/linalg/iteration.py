@@ -142,9 +142,10 @@ class Iterative(ABC, Generic[State]):
     def __post_init__(self) -> None:
         for what in ("max_iterations", "patience", "track_every"):
             count = getattr(self, what)
-            if not (isinstance(count, Real) and count >= 1 and float(count).is_integer()):
+            number = float(count) if isinstance(count, Real) else math.nan
+            if not (number >= 1 and number.is_integer()):
                 raise ValueError(f"{what} must be a whole number of at least 1, got {count!r}")
-            object.__setattr__(self, what, int(count))
+            object.__setattr__(self, what, int(number))
         for what in ("atol", "btol", "stagnation"):
             value = getattr(self, what)
             if not (math.isfinite(value) and value >= 0):
