@@ -158,7 +158,8 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
     scale = _column_scale(A)
     fronts: list[Any] = [None] * len(plan.fronts)
     left: list[Any] = [None] * len(plan.fronts)
-    seen: dict[Any, tuple[int, FrontFactor]] = {}
+    seen: dict[Any, tuple[FrontFactor, Array]] = {}
+    reused: list[int] = []
     keys: list[Any] = [None] * len(plan.fronts)
     dropped: dict[int, int] = {}
     probe = np.random.default_rng(0).standard_normal(
@@ -188,6 +189,7 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
         known = seen.get(keys[i])
         if known is not None:
             fronts[i], left[i] = known
+            reused.append(i)
             return
         start = own_rows
         for k in front.children:
@@ -201,11 +203,12 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
         for i in level:
             for k in plan.fronts[i].children:
                 left[k] = None
+        seen.clear()  # it holds the triangles left over, which only the level above needs
     for front, f in zip(plan.fronts, fronts, strict=True):
         missing = front.own - f.kept
         if missing:
             dropped[front.level] = dropped.get(front.level, 0) + missing
-    return Factorisation(plan, fronts, scale, dropped, len(fronts) - len(seen))
+    return Factorisation(plan, fronts, scale, dropped, len(reused))
 
 
 def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Array]:
