@@ -221,7 +221,8 @@ def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Ar
     below = np.triu(whole[r:, own:])
     order = np.arange(own)
     if r == own and _safely_regular(R, tolerance):
-        return FrontFactor(Q, order, R, C, None), below
+        # A view: below its diagonal lie Householder vectors, which dtrtrs does not read.
+        return FrontFactor(Q, order, whole[:own, :own], C, None), below
     if r == 0:
         empty = np.zeros((0, 0)), np.zeros((0, n - own))
         return FrontFactor(Q, order, *empty, None), below
