@@ -19,9 +19,9 @@ from tessella.domain import Array
 class GaussianWave:
     """Exact solution for u(0) = exp(-|x - centre|^2 / (2 width^2)) on [-1, 1]^2.
 
-    Modes whose amplitude a_m b_n is below `cutoff` are left out. The Gaussian's own value on the
-    wall makes coefficients decay slowly below that level, which bounds what is left out:
-    `truncation` gives the sum of the amplitudes dropped among the first 4 times as many modes.
+    Modes whose amplitude a_m b_n is below `cutoff` are left out; `truncation` is the sum of their
+    amplitudes among the modes computed (up to 16 / width + 20 each way). The Gaussian's own value
+    on the wall makes the coefficients beyond decay slowly, and bounds what they could add.
     """
 
     width: float
@@ -44,7 +44,7 @@ class GaussianWave:
 
     @cached_property
     def truncation(self) -> float:
-        """Sum of |a_m b_n| over the modes left out: a bound on the error they cause."""
+        """Sum of |a_m b_n| over the computed modes left out: a bound on the error they cause."""
         a, b = self._amplitudes
         total = np.abs(a).sum() * np.abs(b).sum()
         return float(total - np.abs(self._modes[2]).sum())
