@@ -4,12 +4,32 @@ from __future__ import annotations
 
 import os
 import resource
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import jax
 
+_LIMIT: ContextVar[int | None] = ContextVar("limit", default=None)
+
+
+@contextmanager
+def limited(most: int) -> Iterator[None]:
+    """Inside, at most this many bytes count as free, so that refusals do not depend on luck."""
+    token = _LIMIT.set(most)
+    try:
+        yield
+    finally:
+        _LIMIT.reset(token)
+
 
 def available_bytes() -> int:
-    """Free memory on the device the arrays live on."""
+    """Free memory on the device the arrays live on, at most what `limited` allows."""
+    limit = _LIMIT.get()
+    return _free() if limit is None else min(limit, _free())
+
+
+def _free() -> int:
     statistics = jax.devices()[0].memory_stats() or {}
     if "bytes_limit" in statistics:
         return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))

@@ -1,0 +1,173 @@
+"""One run of one case: solve, measure, and write down what an honest table needs."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import platform
+from typing import Any
+
+import jax
+import numpy as np
+import scipy
+
+import tessella
+from tessella import gallery, memory
+from tessella.assembly import LeastSquares, assemble
+from tessella.basis import Basis
+from tessella.collocation import Grid
+from tessella.decomposition import Decomposition
+from tessella.experiments.cases import Case
+from tessella.features import RandomFeatures
+from tessella.gallery.entry import Method, split_settings
+from tessella.linalg.conditioning import (
+    condition_number,
+    gramian_condition,
+    schwarz_condition,
+    singular_values,
+)
+from tessella.linalg.iteration import Progress
+from tessella.linalg.rrqr import RRQR
+from tessella.linalg.schwarz import SchwarzCG
+from tessella.problem import Problem
+from tessella.solution import Solution
+from tessella.theory import comparison_bound, coupling, strip_bound
+
+CURVE_POINTS = 120
+"""Points kept of a convergence curve, spaced evenly in the logarithm of the iteration."""
+
+MEMORY_LIMIT = 24 * 2**30
+"""Runs that would need more are refused and recorded as such. The authors had 50 GB."""
+
+LABELS = ("experiment", "row", "seed")
+
+
+def execute(case: Case, seed: int, progress: Progress | None = None) -> dict[str, Any]:
+    """Run a case and return its record."""
+    kinds = {"solve": _solve, "spectrum": _spectrum, "coupling": _coupling}
+    with memory.limited(MEMORY_LIMIT):
+        try:
+            found = kinds[case.kind](case, seed, progress)
+        except MemoryError as error:
+            found = {"refused": str(error), "device": memory.device_name()}
+    return {
+        "experiment": case.experiment,
+        "row": case.row,
+        "seed": seed,
+        "case": case.identity,
+        **{key: value for key, value in found.items() if key not in LABELS},
+        "date": datetime.date.today().isoformat(),
+        "versions": {
+            "tessella": tessella.__version__,
+            "jax": jax.__version__,
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "python": platform.python_version(),
+        },
+    }
+
+
+def _solve(case: Case, seed: int, progress: Progress | None) -> dict[str, Any]:
+    wanted = case.condition and seed == 0
+    solution = gallery.get(case.problem).solve(
+        case.preset,
+        seed=seed,
+        solver=case.solver,
+        settings=case.settings,
+        condition=wanted,
+        progress=progress,
+    )
+    record = solution.report.to_json()
+    if wanted and case.solver in ("cg", "as-cg"):
+        record["condition"] |= _normal_conditions(case, seed)
+    if seed == 0:
+        record["curve"] = _curve(solution)
+    return record
+
+
+def _normal_conditions(case: Case, seed: int) -> dict[str, float]:
+    """kappa of the Gramian, and of the Gramian behind additive Schwarz."""
+    system, _, method = _system(case, seed)
+    found = {"gramian": gramian_condition(system.M).value}
+    if case.solver == "as-cg":
+        found["schwarz"] = schwarz_condition(system.M, SchwarzCG(cutoff=method.cutoff)).value
+    return found
+
+
+def _curve(solution: Solution) -> dict[str, list[float]]:
+    """The error along the iterations, thinned; the smallest one is always kept."""
+    error = solution.history.error
+    measured = np.flatnonzero(np.isfinite(error))
+    if not len(measured):
+        return {"iteration": [], "error": []}
+    wanted = np.geomspace(measured[0] + 1, measured[-1] + 1, CURVE_POINTS) - 1
+    nearest = measured[np.searchsorted(measured, wanted).clip(0, len(measured) - 1)]
+    chosen = np.unique(np.append(nearest, np.nanargmin(error)))
+    return {
+        "iteration": [int(i) + 1 for i in chosen],
+        "error": [float(f"{error[i]:.4g}") for i in chosen],
+    }
+
+
+def _system(case: Case, seed: int) -> tuple[LeastSquares, Problem, Method]:
+    """The least-squares system a gallery solve of this case assembles."""
+    entry = gallery.get(case.problem)
+    preset = entry.preset(case.preset)
+    changes = {key: value for key, value in case.settings.items() if key != "points"}
+    parameters, method = split_settings(entry, preset, changes)
+    problem = entry.problem(case.preset, **parameters)
+    features = RandomFeatures(
+        method.features, method.depth, method.activation, method.constant, method.bias, method.scale
+    )
+    decomposition = Decomposition(problem.domain, method.subdomains, method.overlap)
+    basis = Basis(decomposition, features, seed)
+    points = case.settings.get("points")
+    grid = Grid(points_per_axis=points) if points else Grid(method.oversampling)
+    return assemble(problem, basis, grid.rows(problem, basis)), problem, method
+
+
+def _spectrum(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
+    system, _, method = _system(case, seed)
+    filtered = RRQR(method.sigma).apply(system.M)
+    spectra = {
+        "M": singular_values(system.M),
+        "preconditioned": singular_values(filtered.Q.select(filtered.kept)),
+    }
+    thinned = {name: _thinned(values) for name, values in spectra.items()}
+    return {"spectrum": thinned, "device": memory.device_name(), **_settings(method)}
+
+
+def _thinned(values: np.ndarray) -> dict[str, list[float]]:
+    index = np.unique(np.linspace(0, len(values) - 1, 400).astype(int))
+    return {
+        "index": [int(i) + 1 for i in index],
+        "value": [float(f"{values[i]:.4g}") for i in index],
+    }
+
+
+def _coupling(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
+    system, _, method = _system(case, seed)
+    filtered = RRQR(method.sigma).apply(system.M)
+    Q = filtered.Q.select(filtered.kept)
+    pairs = coupling(Q)
+    theorem = strip_bound(pairs) if pairs.is_strip else None
+    comparison = comparison_bound(pairs)
+    model = pairs.worst_model()
+    return {
+        "condition": {
+            "M": condition_number(system.M).value,
+            "M_hat": None,
+            "preconditioned": condition_number(Q).value,
+        },
+        "alpha": pairs.alpha,
+        "theorem": theorem.value if theorem and theorem.valid else None,
+        "comparison": comparison.value if comparison.valid else None,
+        "estimate": model.kappa.value if model.kappa.valid else None,
+        "epsilon": model.epsilon,
+        "device": memory.device_name(),
+        **_settings(method),
+    }
+
+
+def _settings(method: Method) -> dict[str, Any]:
+    return {"settings": dataclasses.asdict(method)}
