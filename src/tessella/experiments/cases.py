@@ -161,7 +161,7 @@ def appendix() -> list[Case]:
 
 def printed() -> list[Case]:
     """The baselines with each printed difference on its own, and all of them together."""
-    oscillator, laplace, wave = paper.PROBLEMS
+    _, laplace, wave = paper.PROBLEMS
     changes: list[tuple[str, str, str, dict[str, Any]]] = []
     for problem in paper.PROBLEMS:
         changes += [

@@ -29,7 +29,6 @@ from tessella.linalg.conditioning import (
 from tessella.linalg.iteration import Progress
 from tessella.linalg.rrqr import RRQR
 from tessella.linalg.schwarz import SchwarzCG
-from tessella.problem import Problem
 from tessella.solution import Solution
 from tessella.theory import comparison_bound, coupling, strip_bound
 
@@ -87,7 +86,7 @@ def _solve(case: Case, seed: int, progress: Progress | None) -> dict[str, Any]:
 
 def _normal_conditions(case: Case, seed: int) -> dict[str, float]:
     """kappa of the Gramian, and of the Gramian behind additive Schwarz."""
-    system, _, method = _system(case, seed)
+    system, method = _system(case, seed)
     found = {"gramian": gramian_condition(system.M).value}
     if case.solver == "as-cg":
         found["schwarz"] = schwarz_condition(system.M, SchwarzCG(cutoff=method.cutoff)).value
@@ -109,7 +108,7 @@ def _curve(solution: Solution) -> dict[str, list[float]]:
     }
 
 
-def _system(case: Case, seed: int) -> tuple[LeastSquares, Problem, Method]:
+def _system(case: Case, seed: int) -> tuple[LeastSquares, Method]:
     """The least-squares system a gallery solve of this case assembles."""
     entry = gallery.get(case.problem)
     preset = entry.preset(case.preset)
@@ -123,11 +122,11 @@ def _system(case: Case, seed: int) -> tuple[LeastSquares, Problem, Method]:
     basis = Basis(decomposition, features, seed)
     points = case.settings.get("points")
     grid = Grid(points_per_axis=points) if points else Grid(method.oversampling)
-    return assemble(problem, basis, grid.rows(problem, basis)), problem, method
+    return assemble(problem, basis, grid.rows(problem, basis)), method
 
 
 def _spectrum(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
-    system, _, method = _system(case, seed)
+    system, method = _system(case, seed)
     filtered = RRQR(method.sigma).apply(system.M)
     spectra = {
         "M": singular_values(system.M),
@@ -146,7 +145,7 @@ def _thinned(values: np.ndarray) -> dict[str, list[float]]:
 
 
 def _coupling(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
-    system, _, method = _system(case, seed)
+    system, method = _system(case, seed)
     filtered = RRQR(method.sigma).apply(system.M)
     Q = filtered.Q.select(filtered.kept)
     pairs = coupling(Q)
