@@ -1,4 +1,4 @@
-"""The command line: `tessella list`, `tessella solve`."""
+"""The command line: `tessella list`, `tessella solve`, `tessella reproduce`."""
 
 from __future__ import annotations
 
@@ -106,6 +106,88 @@ def solve(
         solution.save(save)
 
 
+@app.command()
+def reproduce(
+    targets: Annotated[
+        list[str],
+        typer.Argument(
+            help="table1, table2, table3, series, appendix, printed, seconds, spectra, figures, "
+            "report, or all"
+        ),
+    ],
+    seeds: Annotated[int, typer.Option(help="runs per row, with seeds 0, 1, ...")] = 5,
+    only: Annotated[
+        str | None, typer.Option(metavar="PATTERN", help="rows to run, e.g. 'table1/*sigma*'")
+    ] = None,
+    out: Annotated[Path, typer.Option(help="folder of the records and the report")] = Path(
+        "results"
+    ),
+    quick: Annotated[
+        bool, typer.Option("--quick", help="small sizes, minutes instead of hours")
+    ] = False,
+    redo: Annotated[bool, typer.Option("--redo", help="run again what is already there")] = False,
+    workers: Annotated[int, typer.Option(help="processes, each on one core")] = 1,
+) -> None:
+    """Make the paper's tables and figures again; finished runs are kept and never repeated."""
+    from tessella.experiments import Store, figures, report
+    from tessella.experiments import reproduce as run
+
+    store = Store(out)
+    drawing = {"figures", "all"} & set(targets)
+    running = [target for target in targets if target not in ("figures", "report")]
+    if drawing and not {"all", "spectra"} & set(running):
+        running.append("spectra")
+    if running:
+        try:
+            with _RunBar() as show:
+                run(
+                    running,
+                    out,
+                    seeds=seeds,
+                    only=only,
+                    quick=quick,
+                    redo=redo,
+                    workers=workers,
+                    report=show,
+                )
+        except KeyboardInterrupt:
+            console.print(f"interrupted: finished runs are in {out}; the same command goes on")
+            raise typer.Exit(130) from None
+    for number in (1, 2, 3):
+        if {f"table{number}", "all"} & set(targets):
+            _print_comparison(store, number, quick)
+    if drawing:
+        figures.draw(
+            store,
+            out / "figures",
+            quick=quick,
+            report=lambda name: console.print(f"drawing {name}", style="dim"),
+        )
+    page, web = report.write(store, figures.drawn(out / "figures"), quick)
+    console.print(f"the whole report: {page} and {web}", highlight=False)
+
+
+def _print_comparison(store: Any, number: int, quick: bool) -> None:
+    """One of the paper's tables, ours beside theirs."""
+    from tessella.experiments.compare import compare
+
+    table = Table(box=None, pad_edge=False, header_style="bold", title=f"Table {number}")
+    for title in ("row", "smallest error", "paper", "verdict", "kept kappa", "paper", "seeds"):
+        table.add_column(title, no_wrap=True)
+    for row in compare(store, number, quick):
+        kappa = row.kappa["preconditioned"]
+        table.add_row(
+            row.case.row,
+            "" if row.error.ours is None else f"{row.error.ours:.1e}",
+            f"{row.row.error:.1e} ± {row.row.error_range:.1e}",
+            row.error.verdict,
+            "" if kappa.ours is None else f"{kappa.ours:.1e}",
+            "" if kappa.paper is None else f"{kappa.paper:.1e}",
+            str(len(row.records)),
+        )
+    console.print(table)
+
+
 def parse_setting(text: str) -> tuple[str, Any]:
     """KEY=VALUE with a number, a comma-separated list of numbers, true/false, or a word."""
     key, equals, value = text.partition("=")
@@ -160,11 +242,47 @@ class _ProgressBar:
             self.bar.stop()
 
 
+class _RunBar:
+    """Runs done, what ran last and the time left, on stderr; a line per run without a terminal."""
+
+    def __init__(self) -> None:
+        self.console = Console(stderr=True)
+        self.bar = Progress(
+            TextColumn("{task.completed:,} of {task.total:,} runs"),
+            BarColumn(),
+            TextColumn("{task.fields[left]} left"),
+            TextColumn("{task.description}", style="dim"),
+            console=self.console,
+            transient=True,
+        )
+        self.task = self.bar.add_task("starting", total=None, left="?")
+
+    def __enter__(self) -> _RunBar:
+        if self.console.is_terminal:
+            self.bar.start()
+        return self
+
+    def __call__(self, step: Any) -> None:
+        left = (
+            f"{step.remaining / 60:.0f} min" if step.remaining > 90 else f"{step.remaining:.0f} s"
+        )
+        if not self.console.is_terminal:
+            text = f"{step.done}/{step.total} {step.finished} ({left} left)"
+            print(text, file=sys.stderr, flush=True)
+        self.bar.update(
+            self.task, completed=step.done, total=step.total, description=step.finished, left=left
+        )
+
+    def __exit__(self, *_: object) -> None:
+        self.bar.stop()
+
+
 def main() -> None:
     """Entry point: one line for a mistake in the input, a traceback for one of ours."""
     cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tessella"
     jax.config.update("jax_compilation_cache_dir", str(cache))
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
+    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache)  # for worker processes
     try:
         app()
     except (ValueError, MemoryError, ImportError, OSError) as error:

@@ -70,7 +70,8 @@ def plan(
     names = list(TARGETS) if "all" in targets else list(targets)
     unknown = [name for name in names if name not in TARGETS]
     if unknown:
-        raise ValueError(f"nothing is called {unknown[0]!r}: choose from all, {', '.join(TARGETS)}")
+        known = ", ".join([*TARGETS, "figures", "report", "all"])
+        raise ValueError(f"nothing is called {unknown[0]!r}: choose from {known}")
     tasks: list[Task] = []
     for name in names:
         found = TARGETS[name]()
