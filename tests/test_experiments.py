@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -72,7 +73,7 @@ def test_every_setting_of_every_case_is_one_the_gallery_knows(case):
 
 
 def test_rows_and_files_do_not_collide():
-    store = Store("somewhere")
+    store = Store(Path("somewhere"))
     assert len({store.path(case, 0) for case in ALL}) == len(ALL)
 
 
