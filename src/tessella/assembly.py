@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import jax.numpy as jnp
@@ -10,6 +10,7 @@ import numpy as np
 
 from tessella.basis import AnyBasis, Basis, evaluate_blocks, window_tables
 from tessella.collocation import Rows, check_memory
+from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group, bucket
 from tessella.operators import Operator, Orders, function_values
@@ -36,76 +37,93 @@ class LeastSquares:
         }
 
 
-def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSquares:
-    """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B).
+@dataclass(frozen=True)
+class Weighed:
+    """The rows of a system before any basis: sum_alpha symbol[alpha] D^alpha v = h at the points.
 
-    A condition without a weight gets the lambda that makes its average row as long as the average
-    row of the equation.
+    Weights are folded in, except those left open: such parts have weight None and count as 1.
     """
-    sizes = [len(part.points) for part in rows]
-    names = [part.source.name for part in rows]
-    ends = np.cumsum(sizes)
-    parts = {
-        name: slice(int(end - size), int(end))
-        for name, end, size in zip(names, ends, sizes, strict=True)
-    }
-    n_rows = int(ends[-1])
-    if n_rows < basis.columns:
-        raise ValueError(
-            f"the system has fewer rows than columns ({n_rows} < {basis.columns}): raise "
-            f"oversampling (or points_per_axis), or use fewer features or subdomains"
-        )
-    check_memory(basis, n_rows)
 
-    symbols, right_sides, fixed = [], [], {}
+    points: Array
+    symbol: dict[Orders, Array]
+    h: Array
+    parts: dict[str, slice]
+    weights: dict[str, float | None]
+
+    def balance(self, norms: Array) -> tuple[dict[str, float], Array]:
+        """All weights and the factors of the rows, given the squared length of every row.
+
+        A condition without a weight gets the one that makes its rows as long, on average, as the
+        first equation's.
+        """
+        mean = {
+            name: float(norms[rows].mean()) * (rows.stop - rows.start)
+            for name, rows in self.parts.items()
+        }
+        target = mean[next(iter(self.parts))]
+        weights = {
+            name: (target / mean[name] if mean[name] > 0 else 1.0) if w is None else float(w)
+            for name, w in self.weights.items()
+        }
+        factors = np.ones(len(self.h))
+        for name, rows in self.parts.items():
+            if self.weights[name] is None:
+                factors[rows] = np.sqrt(weights[name])
+        return weights, factors
+
+
+def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
+    """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B)."""
+    sizes = [len(part.points) for part in rows]
+    symbols, right_sides, weights = [], [], {}
     for part in rows:
         source, name = part.source, part.source.name
+        if not len(part.points):
+            raise ValueError(
+                f"{name!r} has no collocation points, so it would not be enforced: place points "
+                f"on its faces, or drop it from the problem"
+            )
         weight: float | None
         if isinstance(source, Condition):
             value, what, weight = source.value, f"{name} value", source.weight
         else:
             value, what, weight = source.rhs, f"{name} right-hand side", 1.0
         scale = np.sqrt((1.0 if weight is None else weight) / len(part.points))
-        fixed[name] = weight
+        weights[name] = weight
         symbol = problem.symbol(source.operator, part.points, part.normals)
         lift = problem.lift(source.operator, part.points, part.normals)
         symbols.append({alpha: scale * c for alpha, c in symbol.items()})
         right_sides.append(scale * (function_values(value, part.points, what) - lift))
+    ends = np.cumsum(sizes)
+    return Weighed(
+        np.concatenate([part.points for part in rows]),
+        _stack(symbols, sizes),
+        np.concatenate(right_sides),
+        {
+            name: slice(int(end - size), int(end))
+            for name, end, size in zip(weights, ends, sizes, strict=True)
+        },
+        weights,
+    )
 
-    points = np.concatenate([part.points for part in rows])
-    M = evaluate_matrix(basis, points, _stack(symbols, sizes))
-    h = np.concatenate(right_sides)
 
-    if None in fixed.values():
-        M, h, weights = _balance(M, h, parts, sizes, fixed)
+def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSquares:
+    """The system of the paper's loss; conditions without a weight are balanced."""
+    n_rows = sum(len(part.points) for part in rows)
+    if n_rows < basis.columns:
+        raise ValueError(
+            f"the system has fewer rows than columns ({n_rows} < {basis.columns}): raise "
+            f"oversampling (or points_per_axis), or use fewer features or subdomains"
+        )
+    check_memory(basis, n_rows)
+    weighed = weigh(problem, rows)
+    M, h = evaluate_matrix(basis, weighed.points, weighed.symbol), weighed.h
+    if None in weighed.weights.values():
+        weights, factors = weighed.balance(M.row_norms_squared())
+        M, h = M.scale_rows(factors), factors * h
     else:
-        weights = {name: float(w) for name, w in fixed.items() if w is not None}
-    return LeastSquares(M, h, parts, weights)
-
-
-def _balance(
-    M: BlockMatrix,
-    h: Array,
-    parts: dict[str, slice],
-    sizes: list[int],
-    fixed: dict[str, float | None],
-) -> tuple[BlockMatrix, Array, dict[str, float]]:
-    """Give every condition without a weight rows as long, on average, as the equation's."""
-    norms = M.row_norms_squared()
-    mean = {
-        name: float(norms[rows].mean()) * size
-        for (name, rows), size in zip(parts.items(), sizes, strict=True)
-    }
-    target = mean[next(iter(parts))]
-    weights = {
-        name: (target / mean[name] if mean[name] > 0 else 1.0) if w is None else float(w)
-        for name, w in fixed.items()
-    }
-    factors = np.ones(M.shape[0])
-    for name, rows in parts.items():
-        if fixed[name] is None:
-            factors[rows] = np.sqrt(weights[name])
-    return M.scale_rows(factors), factors * h, weights
+        weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
+    return LeastSquares(M, h, weighed.parts, weights)
 
 
 def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders, Array]:
@@ -133,40 +151,50 @@ def _evaluate_level(
     basis: Basis, points: Array, symbol: dict[Orders, Array], offset: int
 ) -> list[Group]:
     """The blocks of one level, its columns numbered from `offset`."""
-    C, J = basis.features.columns, basis.decomposition.count
-    subdomain, point = basis.decomposition.seen(points)
-    heights = np.bincount(subdomain, minlength=J)
-    starts = np.concatenate([[0], np.cumsum(heights)[:-1]])
+    C = basis.features.columns
     tables = window_tables(basis, points, symbol)
-    padded = bucket(np.maximum(heights, 1), C)
     groups = []
-    for height in np.unique(padded):
-        members = np.flatnonzero(padded == height)
-        slot = np.arange(height)
-        filled = slot < heights[members, None]
-        pick = np.where(filled, starts[members, None] + slot, 0)
-        rows = np.where(filled, point[pick] if len(point) else 0, 0).astype(np.int32)
-        pieces = -(-8 * C * int(height) * len(members) // CHUNK_BYTES)
+    for members, rows, heights in gather_pairs(basis.decomposition, points, C):
+        pieces = -(-8 * C * rows.size // CHUNK_BYTES)
         step = -(-len(members) // pieces)
         values = []
         for start in range(0, len(members), step):
             # The last piece repeats a block to keep its shape, so that it compiles only once.
             c = np.minimum(np.arange(start, start + step), len(members) - 1)
-            made = evaluate_blocks(
-                basis, members[c], rows[c], heights[members[c]], points, tables, symbol
-            )
+            made = evaluate_blocks(basis, members[c], rows[c], heights[c], points, tables, symbol)
             values.append(made[: len(members) - start])
         groups.append(
             Group(
                 values[0] if len(values) == 1 else jnp.concatenate(values),
                 jnp.asarray(rows),
                 jnp.asarray((offset + members[:, None] * C + np.arange(C)).astype(np.int32)),
-                heights[members],
+                heights,
                 np.full(len(members), C),
                 basis.decomposition.positions[members],
             )
         )
     return groups
+
+
+def gather_pairs(
+    decomposition: Decomposition, points: Array, width: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Which points every subdomain sees, in few groups of one padded height each.
+
+    Yields subdomains (B,), their points' numbers (B, m) and how many of them count (B,); the rest
+    is padding with point 0. `width` is the number of columns per pair, which weighs the padding.
+    """
+    subdomain, point = decomposition.seen(points)
+    heights = np.bincount(subdomain, minlength=decomposition.count)
+    starts = np.concatenate([[0], np.cumsum(heights)[:-1]])
+    padded = bucket(np.maximum(heights, 1), width)
+    for height in np.unique(padded):
+        members = np.flatnonzero(padded == height)
+        slot = np.arange(height)
+        filled = slot < heights[members, None]
+        pick = np.where(filled, starts[members, None] + slot, 0)
+        rows = np.where(filled, point[pick] if len(point) else 0, 0).astype(np.int32)
+        yield members, rows, heights[members]
 
 
 def evaluate_at(

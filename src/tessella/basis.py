@@ -55,6 +55,13 @@ class Basis:
         return self.features.draw(self.decomposition.count, d, self.seed)
 
 
+def with_layers(basis: Basis, layers: tuple[Layer, ...]) -> Basis:
+    """The same basis with these hidden layers in place of the ones its seed draws."""
+    made = Basis(basis.decomposition, basis.features, basis.seed)
+    made.__dict__["layers"] = layers
+    return made
+
+
 @dataclass(frozen=True)
 class Multilevel:
     """Several bases from coarse to fine at once; the solution is their sum.
@@ -194,6 +201,32 @@ def _block(
 ) -> jax.Array:
     """One subdomain, shape (C, m)."""
     d = x.shape[1]
+    on_feature = _on_feature(alphas, divided, centre, half_width, x, window_sums, coefficients)
+    gammas = tuple(on_feature)
+    z = [(x[:, i] - centre[i]) / half_width[i] for i in range(d)]
+    rates = [1.0 / half_width[i] for i in range(d)]
+    if len(layers) == 1:
+        phi = shallow_derivatives(activation, layers[0], z, rates, gammas)
+    else:
+        phi = deep_derivatives(activation, layers, z, rates, gammas)
+    values: Any = sum(phi[g] * on_feature[g][None, :] for g in gammas)
+    if constant:
+        values = jnp.concatenate([values, on_feature[(0,) * d][None, :]])
+    return values
+
+
+def _on_feature(
+    alphas: tuple[Orders, ...],
+    divided: tuple[bool, ...],
+    centre: jax.Array,
+    half_width: jax.Array,
+    x: jax.Array,
+    window_sums: jax.Array,
+    coefficients: jax.Array,
+) -> dict[Orders, Any]:
+    """c_gamma at the points x with sum_alpha coefficient D^alpha (w f) = sum_gamma c_gamma D^gamma f
+    for the window w of one subdomain and any f."""
+    d = x.shape[1]
     windows = []
     for i in range(d):
         orders = max(a[i] for a in alphas)
@@ -205,10 +238,7 @@ def _block(
             windows.append([one] + [jnp.zeros_like(one)] * orders)
 
     # D^alpha (w f) = sum over gamma <= alpha of binom(alpha, gamma) D^(alpha - gamma) w D^gamma f
-    gammas = tuple(
-        sorted({g for a in alphas for g in itertools.product(*(range(n + 1) for n in a))})
-    )
-    on_feature: dict[Orders, Any] = {
+    return {
         gamma: sum(
             _binomial(alpha, gamma)
             * coefficients[k]
@@ -216,19 +246,66 @@ def _block(
             for k, alpha in enumerate(alphas)
             if all(g <= a for g, a in zip(gamma, alpha, strict=True))
         )
-        for gamma in gammas
+        for gamma in orders_below(alphas)
     }
 
-    z = [(x[:, i] - centre[i]) / half_width[i] for i in range(d)]
-    rates = [1.0 / half_width[i] for i in range(d)]
-    if len(layers) == 1:
-        phi = shallow_derivatives(activation, layers[0], z, rates, gammas)
-    else:
-        phi = deep_derivatives(activation, layers, z, rates, gammas)
-    values: Any = sum(phi[g] * on_feature[g][None, :] for g in gammas)
-    if constant:
-        values = jnp.concatenate([values, on_feature[(0,) * d][None, :]])
-    return values
+
+def orders_below(alphas: tuple[Orders, ...]) -> tuple[Orders, ...]:
+    """Every gamma <= some alpha: the derivatives of f in those of a product w f."""
+    return tuple(sorted({g for a in alphas for g in itertools.product(*(range(n + 1) for n in a))}))
+
+
+def window_coefficients(
+    basis: Basis,
+    subdomains: np.ndarray,
+    rows: np.ndarray,
+    heights: np.ndarray,
+    points: Array,
+    window_sums: Array,
+    symbol: dict[Orders, Array],
+) -> jax.Array:
+    """How the operator acts on what a window multiplies: c_gamma for gamma in `orders_below`.
+
+    Shape (B, G, m), with sum_alpha symbol[alpha] D^alpha (omega_j f) = sum_gamma c_gamma D^gamma f
+    for any f. Arguments as in `evaluate_blocks`; padding is zero.
+    """
+    alphas = tuple(sorted(symbol))
+    decomposition = basis.decomposition
+    return _evaluate_windows(
+        alphas,
+        tuple(S > 1 for S in decomposition.subdomains),
+        decomposition.centres[subdomains],
+        decomposition.half_width,
+        rows,
+        heights,
+        points,
+        window_sums,
+        np.stack([symbol[a] for a in alphas]),
+    )
+
+
+@partial(jax.jit, static_argnums=(0, 1))
+def _evaluate_windows(
+    alphas: tuple[Orders, ...],
+    divided: tuple[bool, ...],
+    centres: jax.Array,
+    half_width: jax.Array,
+    rows: jax.Array,
+    heights: jax.Array,
+    points: jax.Array,
+    window_sums: jax.Array,
+    coefficients: jax.Array,
+) -> jax.Array:
+    filled = jnp.arange(rows.shape[1])
+
+    def block(centre: jax.Array, r: jax.Array, height: jax.Array) -> jax.Array:
+        own = coefficients[:, r] * (filled < height)
+        found = _on_feature(
+            alphas, divided, centre, half_width, points[r], window_sums[:, :, r], own
+        )
+        return jnp.stack(list(found.values()))
+
+    return jax.vmap(block)(centres, rows, heights)
 
 
 def _binomial(alpha: Orders, gamma: Orders) -> int:

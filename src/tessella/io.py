@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from tessella import gallery
-from tessella.basis import Basis, Multilevel
+from tessella.basis import Basis, Multilevel, with_layers
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
@@ -191,12 +191,11 @@ def _level(
         **{**stored, "activation": _activation(stored["activation"], activation, path)}
     )
     decomposition = Decomposition(domain, description["subdomains"], description["overlap"])
-    level = Basis(decomposition, features, description["seed"])
     # The stored weights replace the draw, which another NumPy might make differently.
-    level.__dict__["layers"] = tuple(
+    layers = tuple(
         Layer(arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"]) for i in range(features.depth)
     )
-    return level
+    return with_layers(Basis(decomposition, features, description["seed"]), layers)
 
 
 def _activation(name: str, given: Activation | None, path: str | Path) -> str | Activation:
