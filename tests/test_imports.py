@@ -14,6 +14,7 @@ ROOT = Path(tessella.__file__).parent
 FLOW = [
     "memory",
     "domain",
+    "archive",
     "operators",
     "problem",
     "decomposition",
@@ -29,9 +30,9 @@ FLOW = [
     "solve",
     "plotting",
     "reference",
+    "baselines",
     "gallery",
     "io",
-    "baselines",
     "experiments",
     "cli",
 ]

@@ -7,6 +7,7 @@ if _jax.dtypes.canonicalize_dtype("float64") != "float64":
     raise ImportError("tessella needs float64, but JAX refuses it: unset JAX_ENABLE_X64=0")
 
 from tessella import gallery
+from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import Basis, Multilevel
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
@@ -62,8 +63,11 @@ __all__ = [
     "Robin",
     "SchwarzCG",
     "Solution",
+    "Training",
     "Unfiltered",
+    "fbpinn",
     "gallery",
     "load",
+    "pinn",
     "solve",
 ]

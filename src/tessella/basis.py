@@ -224,8 +224,8 @@ def _on_feature(
     window_sums: jax.Array,
     coefficients: jax.Array,
 ) -> dict[Orders, Any]:
-    """c_gamma at the points x with sum_alpha coefficient D^alpha (w f) = sum_gamma c_gamma D^gamma f
-    for the window w of one subdomain and any f."""
+    """c_gamma with sum_alpha coefficient D^alpha (w f) = sum_gamma c_gamma D^gamma f at the points
+    x, for the window w of one subdomain and any f."""
     d = x.shape[1]
     windows = []
     for i in range(d):

@@ -62,7 +62,7 @@ def solve(
         str,
         typer.Option(
             help="rrqr-lsqr (the paper's), nested-qr (direct), auto, or lsqr, lsmr, cg, as-cg "
-            "without the filter and rrqr-... with it"
+            "without the filter and rrqr-... with it; pinn or fbpinn trains a network instead"
         ),
     ] = "rrqr-lsqr",
     condition: Annotated[
@@ -73,11 +73,15 @@ def solve(
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="draw the solution to this file")] = None,
     save: Annotated[Path | None, typer.Option(help="save the solution to this file")] = None,
+    checkpoint: Annotated[
+        Path | None,
+        typer.Option(help="pinn, fbpinn: keep the training's state in this file, go on from it"),
+    ] = None,
 ) -> None:
     """Solve one problem of the gallery and report."""
     from tessella import gallery
 
-    for target in (json_file, plot, save):
+    for target in (json_file, plot, save, checkpoint):
         if target is not None and str(target) != "-" and not target.absolute().parent.is_dir():
             raise ValueError(f"the folder of {target} does not exist: create it first")
     entry = gallery.get(name)
@@ -90,6 +94,7 @@ def solve(
             settings=changes,
             condition=condition,
             progress=show,
+            checkpoint=checkpoint,
         )
     quiet = json_file is not None and str(json_file) == "-"
     if not quiet:

@@ -9,15 +9,12 @@ whether it is the same one.
 from __future__ import annotations
 
 import dataclasses
-import json
-import os
-import zipfile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tessella import gallery
+from tessella import archive, gallery
 from tessella.basis import Basis, Multilevel, with_layers
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
@@ -28,7 +25,6 @@ from tessella.problem import Ansatz, Equation, Problem
 from tessella.report import Report
 from tessella.solution import UNKNOWN, Solution
 
-FORMAT = "tessella solution"
 VERSION = 1
 
 
@@ -39,8 +35,6 @@ def save(solution: Solution, path: str | Path) -> Path:
         target = target.with_name(target.name + ".npz")
     problem = solution.problem
     header = {
-        "format": FORMAT,
-        "version": VERSION,
         "problem": problem.name,
         "parameters": problem.parameters,
         "domain": dict(zip(problem.domain.axes, problem.domain.bounds, strict=True)),
@@ -57,14 +51,7 @@ def save(solution: Solution, path: str | Path) -> Path:
     for k, level in enumerate(solution.basis.levels):
         for i, layer in enumerate(level.layers):
             arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
-    text = np.frombuffer(json.dumps(header, default=float).encode(), dtype=np.uint8)
-    temporary = target.with_name(f".{target.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, header=text, **arrays)  # type: ignore[arg-type]
-        os.replace(temporary, target)
-    finally:
-        temporary.unlink(missing_ok=True)
+    archive.write(target, "solution", VERSION, header, **arrays)
     return target
 
 
@@ -77,7 +64,7 @@ def load(
     without it the loaded solution can be evaluated and differentiated, but knows no equation.
     `activation` is needed when the features used an activation of your own.
     """
-    header, arrays = _read(Path(path))
+    header, arrays = archive.read(Path(path), "solution", VERSION)
     try:
         report = Report(**header["report"])
         domain = Box(**{axis: tuple(ends) for axis, ends in header["domain"].items()})
@@ -102,34 +89,6 @@ def load(
             f"it was solved for"
         )
     return Solution(problem, basis, coefficients, report, history)
-
-
-def _read(path: Path) -> tuple[dict[str, Any], dict[str, Array]]:
-    if not path.exists():
-        raise FileNotFoundError(f"no solution file {path}")
-    try:
-        file = np.load(path, allow_pickle=False)
-        if not isinstance(file, np.lib.npyio.NpzFile):
-            raise ValueError("it holds a single array")
-        with file:
-            arrays = {name: file[name] for name in file.files}
-    except (zipfile.BadZipFile, ValueError, OSError, EOFError) as error:
-        raise ValueError(
-            f"{path} is not a tessella solution, or is truncated ({error}): save it again"
-        ) from None
-    try:
-        header = json.loads(arrays.pop("header").tobytes().decode())
-        ours = header["format"] == FORMAT
-    except (KeyError, ValueError, TypeError, AttributeError):
-        ours = False
-    if not ours:
-        raise ValueError(f"{path} is not a tessella solution: it has no header of ours")
-    if header.get("version") != VERSION:
-        raise ValueError(
-            f"{path} has format version {header.get('version')}, this tessella reads {VERSION}: "
-            f"load it with the version that wrote it, or solve again"
-        )
-    return header, arrays
 
 
 def _describe_ansatz(ansatz: Ansatz) -> dict[str, float | str]:

@@ -11,6 +11,9 @@ from typing import Any
 import jax
 import numpy as np
 
+PHASES = ("assemble", "filter", "solve", "compile", "total")
+"""What the JSON always names, computed or not."""
+
 _COMPILING = [0.0]
 _COMPILATION = (
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
@@ -53,7 +56,11 @@ class Stopwatch:
 
 @dataclass(frozen=True)
 class Report:
-    """The figures of one solve. A quantity that was not computed is None."""
+    """The figures of one solve. A quantity that was not computed is None.
+
+    A trained network has no columns to keep or drop: `columns` are its parameters, `columns_kept`
+    is None. Its stopping rule is the state of the lowest loss.
+    """
 
     problem: str
     seed: int
@@ -61,7 +68,7 @@ class Report:
     device: str
     rows: int
     columns: int
-    columns_kept: int
+    columns_kept: int | None
     iterations: int
     stop_reason: str
     advice: str
@@ -84,7 +91,9 @@ class Report:
     preset: str | None = None
 
     @property
-    def dropped_percent(self) -> float:
+    def dropped_percent(self) -> float | None:
+        if self.columns_kept is None:
+            return None
         return 100.0 * (1 - self.columns_kept / self.columns)
 
     def to_json(self) -> dict[str, Any]:
@@ -106,7 +115,7 @@ class Report:
                 "error_estimate": self.error_estimate,
                 "residual": self.residual,
                 "condition": self.condition,
-                "seconds": self.seconds,
+                "seconds": {**dict.fromkeys(PHASES), **self.seconds},
                 "peak_memory_mib": self.peak_memory_mib,
                 "advice": self.advice,
                 "solver_note": self.solver_note,
@@ -122,11 +131,14 @@ class Report:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """(label, text) pairs for a person, most important first."""
-        yield "system", f"{self.rows:,} rows x {self.columns:,} columns"
-        yield (
-            "features kept",
-            f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",
-        )
+        if self.columns_kept is None:
+            yield "system", f"{self.rows:,} rows, {self.columns:,} trained parameters"
+        else:
+            yield "system", f"{self.rows:,} rows x {self.columns:,} columns"
+            yield (
+                "features kept",
+                f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",
+            )
         effort = f", {self.iterations:,} iterations" if self.iterations else ""
         yield (
             "solver",

@@ -111,19 +111,21 @@ def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) ->
     tables = window_tables(basis, x, symbol)
     values = np.zeros(len(x))
     size = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
+    # A single subdomain is one block, so that its layers are not copied for every point.
+    height = size if basis.decomposition.count == 1 else 1
     for start in range(0, len(point), size):
         pair = np.minimum(np.arange(start, start + size), len(point) - 1)
         j, n = subdomain[pair], point[pair]
         blocks = evaluate_blocks(
             basis,
-            j,
-            np.arange(size)[:, None],
-            np.ones(size, dtype=np.int64),
+            j[::height],
+            np.arange(size).reshape(-1, height),
+            np.full(size // height, height),
             x[n],
             tables[:, :, n],
             dict(zip(alphas, coefficients[:, n], strict=True)),
         )
-        parts = np.einsum("pc,pc->p", np.asarray(blocks)[:, :, 0], local[j])
+        parts = np.einsum("bcm,bc->bm", np.asarray(blocks), local[j[::height]]).ravel()
         used = min(size, len(point) - start)
         values += np.bincount(n[:used], parts[:used], minlength=len(x))
     return values

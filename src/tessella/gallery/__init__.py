@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 
-from tessella.gallery.entry import Entry, Method, Preset
+from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
 from tessella.gallery.laplace import LAPLACE
 from tessella.gallery.oscillator import OSCILLATOR
 from tessella.gallery.wave import WAVE
@@ -26,4 +26,4 @@ def get(name: str) -> Entry:
     return ENTRIES[name]
 
 
-__all__ = ["ENTRIES", "Entry", "Method", "Preset", "get", "names"]
+__all__ = ["ENTRIES", "TRAINED", "Entry", "Method", "Network", "Preset", "get", "names"]

@@ -6,8 +6,10 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from numbers import Real
+from pathlib import Path
 from typing import Any
 
+from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import Basis
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
@@ -42,14 +44,55 @@ class Method:
 
 
 @dataclass(frozen=True)
+class TrainedMethod:
+    """The same for a trained network. `subdomains`, `features`, `constant` and `oversampling` fix
+    the collocation points, those of the feature solver; an FBPINN has the same subdomains too."""
+
+    hidden: int
+    depth: int
+    subdomains: int | tuple[int, ...]
+    overlap: float | tuple[float, ...]
+    features: int
+    activation: str
+    constant: bool
+    scale: float
+    oversampling: float
+    steps: int = 10_000
+    learning_rate: float = 1e-3
+    track_every: int = 10
+    patience: int | None = None
+
+
+TRAINED = ("pinn", "fbpinn")
+
+
+@dataclass(frozen=True)
+class Network:
+    """Size of a trained network: `depth` hidden layers of `hidden` units."""
+
+    depth: int
+    hidden: int
+
+
+@dataclass(frozen=True)
 class Preset:
-    """Problem parameters, method, and the grid the error is measured on."""
+    """Problem parameters, method, networks of the baselines, and where the error is measured."""
 
     parameters: Mapping[str, float]
     method: Method
     build: Callable[..., Problem]
     test_counts: Callable[[tuple[int, ...]], tuple[int, ...]]
     notes: str = ""
+    networks: Mapping[str, Network] = field(
+        default_factory=lambda: {"pinn": Network(2, 64), "fbpinn": Network(1, 16)}
+    )
+
+    def trained(self, solver: str) -> TrainedMethod:
+        """The numbers of the baseline of this name."""
+        method, network = self.method, self.networks[solver]
+        shared = {f.name for f in dataclasses.fields(TrainedMethod)} - {"depth", "track_every"}
+        own = {k: v for k, v in dataclasses.asdict(method).items() if k in shared}
+        return TrainedMethod(hidden=network.hidden, depth=network.depth, **own)
 
 
 @dataclass(frozen=True)
@@ -87,8 +130,19 @@ class Entry:
         settings: Mapping[str, Any] | None = None,
         condition: bool = False,
         progress: Progress | None = None,
+        checkpoint: str | Path | None = None,
     ) -> Solution:
-        """Solve with a preset, some of its numbers replaced by `settings`."""
+        """Solve with a preset, some of its numbers replaced by `settings`.
+
+        `solver` is a linear solver's name, or "pinn" or "fbpinn" for a network of the paper's size
+        trained on the same points; that one may keep its state in the file `checkpoint`.
+        """
+        if solver in TRAINED:
+            if condition:
+                raise ValueError(f"a {solver} has no condition numbers: leave out `condition`")
+            return self._train(preset, seed, solver, settings or {}, progress, checkpoint)
+        if checkpoint is not None:
+            raise ValueError(f"only {' and '.join(TRAINED)} keep checkpoints, not {solver!r}")
         chosen = self.preset(preset)
         parameters, method = split_settings(self, chosen, settings or {})
         problem = self.problem(preset, **parameters)
@@ -118,15 +172,61 @@ class Entry:
         )
         return dataclasses.replace(solution, report=report)
 
+    def _train(
+        self,
+        preset: str,
+        seed: int,
+        solver: str,
+        settings: Mapping[str, Any],
+        progress: Progress | None,
+        checkpoint: str | Path | None,
+    ) -> Solution:
+        chosen = self.preset(preset)
+        parameters, method = split_settings(self, chosen, settings, chosen.trained(solver))
+        problem = self.problem(preset, **parameters)
+        decomposition = Decomposition(problem.domain, method.subdomains, method.overlap)
+        features = RandomFeatures(method.features, constant=method.constant)
+        counts = Grid(method.oversampling).counts(Basis(decomposition, features))
+        common: dict[str, Any] = {
+            "hidden": method.hidden,
+            "depth": method.depth,
+            "activation": method.activation,
+            "scale": method.scale,
+            "seed": seed,
+            "collocation": Grid(points_per_axis=counts),
+            "training": Training(
+                method.steps, method.learning_rate, method.track_every, method.patience, checkpoint
+            ),
+            "test_grid": Grid(points_per_axis=chosen.test_counts(decomposition.subdomains)),
+            "progress": progress,
+        }
+        if solver == "pinn":
+            solution = pinn(problem, **common)
+        else:
+            solution = fbpinn(
+                problem,
+                subdomains=decomposition.subdomains,
+                overlap=decomposition.overlap,
+                **common,
+            )
+        report = dataclasses.replace(
+            solution.report, preset=preset, settings=dataclasses.asdict(method)
+        )
+        return dataclasses.replace(solution, report=report)
+
 
 _ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff")
 
 
 def split_settings(
-    entry: Entry, preset: Preset, settings: Mapping[str, Any]
-) -> tuple[dict[str, float], Method]:
-    """Sort settings into problem parameters and changes of the method."""
-    known = {f.name for f in dataclasses.fields(Method)}
+    entry: Entry,
+    preset: Preset,
+    settings: Mapping[str, Any],
+    method: Method | TrainedMethod | None = None,
+) -> tuple[dict[str, float], Any]:
+    """Sort settings into problem parameters and changes of the method, by default the preset's."""
+    method = method or preset.method
+    known = {f.name for f in dataclasses.fields(method)}
     unknown = [key for key in settings if key not in known and key not in preset.parameters]
     if unknown:
         raise ValueError(
@@ -138,14 +238,12 @@ def split_settings(
     for key, value in parameters.items():
         _check_setting(key, value, Real)
     for key, value in changes.items():
-        default = getattr(Method, key)
+        default = getattr(method, key)
         kind = type(default) if isinstance(default, bool | str) else Real
         several = isinstance(value, tuple | list) and key in ("subdomains", "overlap")
         for one in value if several else [value]:
             _check_setting(key, one, kind)
-    return {k: float(v) for k, v in parameters.items()}, dataclasses.replace(
-        preset.method, **changes
-    )
+    return {k: float(v) for k, v in parameters.items()}, dataclasses.replace(method, **changes)
 
 
 _KINDS = {Real: "a number", bool: "true or false", str: "a name"}

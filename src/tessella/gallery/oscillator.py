@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.domain import Array, Box
-from tessella.gallery.entry import Entry, Method, Preset
+from tessella.gallery.entry import Entry, Method, Network, Preset
 from tessella.operators import D
 from tessella.problem import Equation, Initial, InitialVelocity, Problem
 
@@ -40,6 +40,9 @@ def _test_counts(subdomains: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(50 * S for S in subdomains)
 
 
+NETWORKS = {"pinn": Network(2, 64), "fbpinn": Network(1, 8)}
+"""Sizes of the paper's baselines."""
+
 _AS_RUN = Method(subdomains=20, overlap=2.9, features=8)
 
 OSCILLATOR = Entry(
@@ -52,6 +55,7 @@ OSCILLATOR = Entry(
             harmonic_oscillator,
             _test_counts,
             "reproduces the paper's Table 1",
+            NETWORKS,
         ),
         "printed": Preset(
             {"omega0": 60.0, "mu": 4.0},
@@ -59,6 +63,7 @@ OSCILLATOR = Entry(
             harmonic_oscillator,
             _test_counts,
             "as the text says: no constant feature, no bias in the last layer",
+            NETWORKS,
         ),
     },
 )

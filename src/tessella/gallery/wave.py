@@ -8,7 +8,7 @@ from typing import Any
 import jax.numpy as jnp
 
 from tessella.domain import Box
-from tessella.gallery.entry import Entry, Method, Preset
+from tessella.gallery.entry import Entry, Method, Network, Preset
 from tessella.operators import D, Laplacian
 from tessella.problem import Ansatz, Equation, Problem
 from tessella.reference.series import GaussianWave
@@ -64,6 +64,9 @@ def _printed_counts(subdomains: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(4 * S for S in subdomains)
 
 
+NETWORKS = {"pinn": Network(2, 128), "fbpinn": Network(1, 8)}
+"""Sizes of the paper's baselines."""
+
 WAVE = Entry(
     "wave",
     "wave equation on a square, a Gaussian of width lambda spreading, in (2+1)D",
@@ -74,6 +77,7 @@ WAVE = Entry(
             wave,
             _as_run_counts,
             "reproduces the paper's Table 3, which was run to T = 0.5",
+            NETWORKS,
         ),
         "printed": Preset(
             {"lambda": 0.2, "T": 1.0, "c": 1.0},
@@ -81,6 +85,7 @@ WAVE = Entry(
             partial(wave, printed=True),
             _printed_counts,
             "as the text says, including an ansatz that forces u = 0 on x = 0 and y = 0",
+            NETWORKS,
         ),
     },
 )

@@ -1,0 +1,154 @@
+"""(Problem, networks, collocation points) -> a trained `Solution`: what PINN and FBPINN share."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.assembly import Weighed, evaluate_matrix, weigh
+from tessella.baselines import checkpoint
+from tessella.baselines.network import Parameters, initial_parameters
+from tessella.baselines.objective import Objective, build_objective
+from tessella.baselines.training import ADVICE, Monitor, Trained, Training, begin, train
+from tessella.basis import Basis, with_layers
+from tessella.collocation import Grid, Rows
+from tessella.domain import Array
+from tessella.features import Layer
+from tessella.linalg.iteration import Progress
+from tessella.memory import device_name, peak_mib
+from tessella.operators import Identity
+from tessella.problem import Problem
+from tessella.report import Report, Stopwatch
+from tessella.solution import Solution, test_points
+
+
+def fit(
+    name: str,
+    problem: Problem,
+    basis: Basis,
+    rows: list[Rows],
+    training: Training,
+    test_grid: Grid | None,
+    progress: Progress | None,
+) -> Solution:
+    """Train every layer of the basis and its coefficients on the paper's loss.
+
+    The result is a `Solution` like any other: its basis has the trained hidden layers, its
+    coefficients are the output layers.
+    """
+    watch = Stopwatch()
+    with watch.phase("assemble"):
+        objective, weighed, weights = least_squares(problem, basis, rows)
+        at = test_points(problem, basis, test_grid)
+        monitor = _monitor(problem, basis, at)
+        jax.block_until_ready((objective, monitor))
+    with watch.phase("solve"):
+        trained = _train(problem, basis, objective, monitor, training, progress)
+    with watch.phase("measure"):
+        solution = Solution(
+            problem,
+            *as_basis(basis, trained.parameters),
+            _report(name, problem, basis, objective, trained, weights),
+            trained.history,
+        )
+        errors = solution.errors(at) if at is not None else None
+        rule = float(monitor(trained.best)) if monitor is not None else None
+        r = np.asarray(jax.jit(Objective.residual)(objective, trained.parameters))
+    report = dataclasses.replace(
+        solution.report,
+        error=errors,
+        error_at_stopping_rule=rule,
+        stopping_rule_iteration=trained.best_step if rule is not None else None,
+        residual={
+            part: float(np.linalg.norm(r[rows]) / np.sqrt(weights[part]))
+            for part, rows in weighed.parts.items()
+        },
+        seconds=watch.total(),
+        peak_memory_mib=peak_mib(),
+    )
+    return dataclasses.replace(solution, report=report)
+
+
+def least_squares(
+    problem: Problem, basis: Basis, rows: list[Rows]
+) -> tuple[Objective, Weighed, dict[str, float]]:
+    """The feature solver's objective as a function of all layers, and the weights in it.
+
+    A condition without a weight is balanced as there: by the untrained hidden layers.
+    """
+    weighed = weigh(problem, rows)
+    symbol, h = weighed.symbol, weighed.h
+    if None in weighed.weights.values():
+        M = evaluate_matrix(basis, weighed.points, symbol)
+        weights, factors = weighed.balance(M.row_norms_squared())
+        symbol, h = {alpha: factors * c for alpha, c in symbol.items()}, factors * h
+    else:
+        weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
+    return build_objective(basis, weighed.points, symbol, h), weighed, weights
+
+
+def as_basis(basis: Basis, parameters: Parameters) -> tuple[Basis, Array]:
+    """A network is a basis and its coefficients: hidden layers and output layer."""
+    layers = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in parameters.layers)
+    return with_layers(basis, layers), np.asarray(parameters.output).ravel()
+
+
+def _monitor(problem: Problem, basis: Basis, at: Array | None) -> Monitor | None:
+    if at is None:
+        return None
+    exact = problem.exact_values(at)
+    target = exact - problem.lift(Identity(), at)
+    objective = build_objective(basis, at, problem.symbol(Identity(), at), target)
+    return Monitor(objective, jnp.asarray(float(np.std(exact)) or 1.0))
+
+
+def _train(
+    problem: Problem,
+    basis: Basis,
+    objective: Objective,
+    monitor: Monitor | None,
+    training: Training,
+    progress: Progress | None,
+) -> Trained:
+    state, history, keep = begin(initial_parameters(basis)), None, None
+    if training.checkpoint is not None:
+        path = Path(training.checkpoint)
+        about = checkpoint.describe(problem, basis, training)
+        if path.exists():
+            state, history = checkpoint.load(path, about, objective, state)
+
+        def keep(state, history):  # type: ignore[no-untyped-def]
+            checkpoint.save(path, about, objective, state, history)
+
+    return train(objective, state, training, monitor, progress, history, keep)
+
+
+def _report(
+    name: str,
+    problem: Problem,
+    basis: Basis,
+    objective: Objective,
+    trained: Trained,
+    weights: dict[str, float],
+) -> Report:
+    oracle = trained.history.oracle()
+    return Report(
+        problem=problem.name,
+        parameters=dict(problem.parameters),
+        seed=basis.seed,
+        solver=name,
+        device=device_name(),
+        rows=objective.target.size,
+        columns=sum(leaf.size for leaf in jax.tree.leaves(trained.parameters)),
+        columns_kept=None,
+        iterations=trained.steps,
+        stop_reason=str(trained.ending),
+        advice=ADVICE[trained.ending],
+        weights=weights,
+        oracle_iteration=oracle[0] if oracle else None,
+        error_oracle_minimum=oracle[1] if oracle else None,
+    )
