@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, solvers
+from benchmarks import core, solvers, trained
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -17,9 +17,13 @@ BENCHMARKS = {
     "patches": solvers.patches,
     "compared": solvers.compared,
     "gpu": solvers.gpu,
+    "fbpinn_step": trained.fbpinn_step,
+    "finite_difference": trained.finite_difference,
+    "oscillator_networks": trained.oscillator_networks,
+    "trained": trained.trained,
     "picture": core.demo_picture,
 }
-LONG = ("compared", "gpu", "picture")
+LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture")
 
 
 def main() -> None:

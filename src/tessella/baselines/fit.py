@@ -13,7 +13,7 @@ from tessella.assembly import Weighed, evaluate_matrix, weigh
 from tessella.baselines import checkpoint
 from tessella.baselines.network import Parameters, initial_parameters
 from tessella.baselines.objective import Objective, build_objective
-from tessella.baselines.training import ADVICE, Monitor, Trained, Training, begin, train
+from tessella.baselines.training import ADVICE, Monitor, Trained, Training, advance, begin, train
 from tessella.basis import Basis, with_layers
 from tessella.collocation import Grid, Rows
 from tessella.domain import Array
@@ -46,6 +46,9 @@ def fit(
         at = test_points(problem, basis, test_grid)
         monitor = _monitor(problem, basis, at)
         jax.block_until_ready((objective, monitor))
+    with watch.phase("prepare"):
+        fresh = begin(initial_parameters(basis))
+        jax.block_until_ready(advance(objective, monitor, fresh, 0, training))
     with watch.phase("solve"):
         trained = _train(problem, basis, objective, monitor, training, progress)
     with watch.phase("measure"):

@@ -187,22 +187,13 @@ def train(
     """
     made = [history if history is not None else np.zeros((3, 0))]
     done = int(state.step)
-    patience = training.patience or np.iinfo(np.int64).max
     scale = float(jnp.linalg.norm(objective.target)) or 1.0
     ending, stretch, kept = Ending.STEPS, 1, done
     try:
         while done < training.steps:
             upto = min(done + stretch, training.steps, kept + training.checkpoint_every)
             began = time.perf_counter()
-            state, code, chunk = _advance(
-                objective,
-                monitor,
-                state,
-                upto,
-                training.learning_rate,
-                training.track_every,
-                patience,
-            )
+            state, code, chunk = advance(objective, monitor, state, upto, training)
             made.append(np.asarray(chunk)[:, : int(state.step) - done])
             spent = (time.perf_counter() - began) / max(1, int(state.step) - done)
             done = int(state.step)
@@ -223,6 +214,18 @@ def train(
         keep(state, whole)
     chosen = state.best if ending is Ending.DIVERGED else state.parameters
     return Trained(chosen, state.best, int(state.best_step), done, ending, History(*whole))
+
+
+def advance(
+    objective: Objective, monitor: Monitor | None, state: State, upto: int, training: Training
+) -> tuple[State, jax.Array, jax.Array]:
+    """At most STRETCH steps, until `upto` have been made in all; with upto=0 it only compiles.
+
+    Returns the state, why it ended (0: it did not), and the history (3, STRETCH).
+    """
+    patience = training.patience or np.iinfo(np.int64).max
+    numbers = (training.learning_rate, training.track_every, patience)
+    return _advance(objective, monitor, state, upto, *numbers)
 
 
 _CODES = {1: Ending.DIVERGED, 2: Ending.STAGNATED}

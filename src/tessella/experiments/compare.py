@@ -143,6 +143,6 @@ def seconds_of(record: Record) -> float:
     A training run that was timed over fewer steps counts as 10,000 at the same pace.
     """
     spent: dict[str, Any] = record["seconds"]
-    phases = sum(spent.get(name, 0.0) for name in ("assemble", "filter", "solve"))
+    assemble, filter, solve = (spent.get(name) or 0.0 for name in ("assemble", "filter", "solve"))
     share = 10_000 / record["iterations"] if record["solver"] in ("pinn", "fbpinn") else 1.0
-    return share * phases
+    return assemble + filter + share * solve

@@ -19,9 +19,12 @@ from tessella.domain import Array
 class GaussianWave:
     """Exact solution for u(0) = exp(-|x - centre|^2 / (2 width^2)) on [-1, 1]^2.
 
-    Modes whose amplitude a_m b_n is below `cutoff` are left out; `truncation` is the sum of their
-    amplitudes among the modes computed (up to 16 / width + 20 each way). The Gaussian's own value
-    on the wall makes the coefficients beyond decay slowly, and bounds what they could add.
+    Modes whose amplitude a_m b_n is below `cutoff` are left out, and so are all beyond 16 / width +
+    20 each way. Two figures say what that costs at points anywhere and at any time: `truncation`
+    bounds the error from the computed modes left out at every single point; `rms_bound` bounds the
+    root mean square error over the square from everything left out. The difference is the wall,
+    where the Gaussian is not quite zero: the coefficients beyond decay like its value there over m,
+    which sums in the mean square but not point by point.
     """
 
     width: float
@@ -48,6 +51,33 @@ class GaussianWave:
         a, b = self._amplitudes
         total = np.abs(a).sum() * np.abs(b).sum()
         return float(total - np.abs(self._modes[2]).sum())
+
+    @cached_property
+    def rms_bound(self) -> float:
+        """Bound on the root mean square error over [-1, 1]^2 at any time, all modes counted.
+
+        The modes are orthonormal and only turn in time, so the squares of what is left out add up
+        (Parseval). Beyond the computed modes, with k = m pi / 2 and s the sum of the Gaussian's
+        values at both walls,
+
+            |a_m| <= width sqrt(2 pi) exp(-(k width)^2 / 2) + 2 s / k:
+
+        the transform of the whole Gaussian, and the second mean value theorem for its tails.
+        """
+        a, b = self._amplitudes
+        small = np.outer(a, b)
+        omitted = np.sum(np.where(np.abs(small) > self.cutoff, 0.0, small) ** 2)
+        beyond = [self._tail_squared(mu, len(a)) for mu in self.centre]
+        total = omitted + beyond[0] * (b @ b + beyond[1]) + beyond[1] * (a @ a)
+        return float(np.sqrt(total) / 2)
+
+    def _tail_squared(self, centre: float, count: int) -> float:
+        """Bound on the sum of a_m^2 over m > count, by (p + q)^2 <= 2 p^2 + 2 q^2."""
+        k = np.pi / 2 * np.arange(count + 1, 4 * count + 1)
+        smooth = 2 * np.pi * self.width**2 * np.sum(np.exp(-((k * self.width) ** 2)))
+        walls = sum(np.exp(-((1 - sign * centre) ** 2) / (2 * self.width**2)) for sign in (1, -1))
+        # sum over m > count of (2 walls / k)^2 <= (4 walls / pi)^2 / count
+        return float(2 * smooth + 2 * (4 * walls / np.pi) ** 2 / count)
 
     def __call__(self, points: Array) -> Array:
         """Values at scattered (n, 3) points (x, y, t)."""
