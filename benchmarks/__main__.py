@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, solvers
+from benchmarks import core, device, solvers
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -16,7 +16,7 @@ BENCHMARKS = {
     "weak_scaling": solvers.weak_scaling,
     "patches": solvers.patches,
     "compared": solvers.compared,
-    "gpu": solvers.gpu,
+    "gpu": device.gpu,
     "picture": core.demo_picture,
 }
 LONG = ("compared", "gpu", "picture")
