@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, solvers, trained
+from benchmarks import core, device, solvers, trained
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -16,7 +16,7 @@ BENCHMARKS = {
     "weak_scaling": solvers.weak_scaling,
     "patches": solvers.patches,
     "compared": solvers.compared,
-    "gpu": solvers.gpu,
+    "gpu": device.gpu,
     "fbpinn_step": trained.fbpinn_step,
     "finite_difference": trained.finite_difference,
     "oscillator_networks": trained.oscillator_networks,

@@ -6,7 +6,6 @@ import statistics
 import time
 from typing import Any
 
-import jax
 import numpy as np
 
 import tessella as ts
@@ -188,31 +187,3 @@ def compared(names: tuple[str, ...] = ("harmonic-oscillator", "laplace", "wave")
             print(f"  {name} {solver} done", flush=True)
             save("compared", rows)
     table("the paper's solvers, 10,000 iterations, medians over seeds 0-4", rows)
-
-
-def gpu() -> None:
-    """The same code on an accelerator: LSQR traffic at J = 4,096, NestedQR, and its answers."""
-    from benchmarks.core import large_system
-
-    system = large_system(0)
-    Q = ts.RRQR(1e-8).apply(system.M).Q
-    solver = ts.LSQR(max_iterations=1_000, atol=0, btol=0)
-    solver.solve(Q, system.h)
-    start = time.perf_counter()
-    jax.block_until_ready(solver.solve(Q, system.h).x)
-    iteration = (time.perf_counter() - start) / 1_000
-    values = sum(g.values.nbytes for g in Q.groups)
-    entry = ts.gallery.get("laplace")
-    entry.solve(solver="nested-qr", settings=RICH)
-    report = entry.solve(solver="nested-qr", settings=RICH).report
-    rows = [
-        {
-            "LSQR ms/it": 1e3 * iteration,
-            "TB/s": 2 * values / iteration / 1e12,
-            "NestedQR s": report.seconds["solve"],
-            "residual": report.residual["equation"],
-            "error": (report.error or {})["l1_normalised"],
-        }
-    ]
-    table(f"on {report.device}", rows)
-    save("gpu", rows)

@@ -1,8 +1,9 @@
 """What every iterative solver shares: the driver, its history, and the names of its endings.
 
-The iteration runs inside XLA a chunk at a time; between chunks the host looks at the history, shows
-progress, decides on stagnation, and may be interrupted without losing the iterations made. A method
-is two functions, `begin(state, b)` and `step(state, iterate)`, and inherits all of that.
+The iteration runs inside XLA a chunk at a time (see `loops`); between chunks the host looks at the
+history, shows progress, decides on stagnation, and may be interrupted without losing the iterations
+made. A method is two functions, `begin(state, b)` and `step(state, iterate)`, and inherits all of
+that.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
 from numbers import Real
-from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -23,9 +24,7 @@ import scipy.linalg
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
-
-CHUNK = 100
-"""Iterations between two looks at the history."""
+from tessella.linalg.loops import CHUNK, LOOPS, Iterate, Monitor, Tests, run_until
 
 SMALLEST_TOLERANCE = 1e-16
 """Positive tolerances below this could never be met in double precision."""
@@ -86,29 +85,6 @@ class SolverResult:
     @property
     def advice(self) -> str:
         return ADVICE.get(self.stop, "")
-
-
-class Monitor(Protocol):
-    """Measures the true error of the unknowns; a pytree, so that it can enter a jitted loop."""
-
-    def __call__(self, y: jax.Array) -> jax.Array: ...
-
-
-class Iterate(NamedTuple):
-    """What every method reports after an iteration; `inner` is its own recurrence.
-
-    residual, normal   |r| and |A^T r|, r = b - A x
-    norm_A, reach      estimates of |A| and of |A| |x|, the scales of the stopping tests
-    exhausted          nothing is left to search: x is a least-squares solution
-    """
-
-    x: jax.Array
-    residual: jax.Array
-    normal: jax.Array
-    norm_A: jax.Array
-    reach: jax.Array
-    exhausted: jax.Array
-    inner: Any
 
 
 class System(Protocol):
@@ -192,30 +168,34 @@ class Iterative(ABC, Generic[State]):
         iterate = _started(type(self)._begin, state, jnp.asarray(b))
         if bool(iterate.exhausted):
             return SolverResult(iterate.x, 0, Stop.OPTIMUM, History(), norm_b)
+        loop = LOOPS.get(jax.default_backend(), run_until)
+        usual = type(self)(max_iterations=self.max_iterations)
+        atol, btol = (usual.atol, usual.btol) if self.forced else (self.atol, self.btol)
+        tests = Tests(norm_b, atol, btol, self.forced)
         chunks: list[Array] = []
         done, stop = 0, Stop.LIMIT
         try:
             while done < self.max_iterations:
                 upto = min(done + CHUNK, self.max_iterations)
-                tests = (norm_b, self.atol, self.btol, self.track_every)
-                i, iterate, code, chunk = _advanced(
-                    type(self)._step, state, monitor, iterate, done, upto, tests
+                run = loop(
+                    type(self)._step, state, monitor, iterate, done, upto, tests, self.track_every
                 )
-                made = int(i) - done
-                chunks.append(np.asarray(chunk)[:, :made])
+                iterate, made = run.last, int(run.made)
+                chunks.append(np.asarray(run.history)[:, :made])
                 done += made
                 if progress:
                     progress(done, self.max_iterations, float(chunks[-1][0, -1]) / norm_b)
-                if int(code):
-                    stop = _CODES[int(code)]
+                if int(run.stop):
+                    stop = _VERDICTS[int(run.stop)]
                     break
                 if not self.forced and self._stagnates(np.concatenate([c[0] for c in chunks])):
                     stop = Stop.STAGNATED
                     break
         except KeyboardInterrupt:
             stop = Stop.INTERRUPTED
-        history = History(*np.concatenate(chunks, axis=1)) if chunks else History()
-        rule = self._default_rule(history, norm_b, float(iterate.norm_A)) if self.forced else None
+        *kept, verdict = np.concatenate(chunks, axis=1) if chunks else np.zeros((4, 0))
+        history = History(*kept)
+        rule = usual._rule(history, verdict) if self.forced else None
         finite = history.residual[np.isfinite(history.residual)]
         last = float(finite[-1]) if finite.size else norm_b
         return SolverResult(iterate.x, done, stop, history, last, rule)
@@ -225,16 +205,11 @@ class Iterative(ABC, Generic[State]):
             return False
         return bool(residual[-1] > (1 - self.stagnation) * residual[-1 - self.patience])
 
-    def _default_rule(
-        self, history: History, norm_b: float, norm_A: float
-    ) -> tuple[int, float] | None:
-        """Where this run would have stopped with the default tolerances, and the error there."""
-        usual = type(self)(max_iterations=self.max_iterations)
+    def _rule(self, history: History, verdict: Array) -> tuple[int, float] | None:
+        """Where this solver would have ended a forced run, and the error there."""
         r = history.residual
-        small = history.normal_residual <= usual.atol * norm_A * r
-        small |= r <= usual.btol * norm_b
-        ends = [int(np.argmax(small)) + 1] if small.any() else []
-        ends += [n for n in range(CHUNK, len(r) + 1, CHUNK) if usual._stagnates(r[:n])][:1]
+        ends = [int(np.argmax(verdict > 0)) + 1] if (verdict > 0).any() else []
+        ends += [n for n in range(CHUNK, len(r) + 1, CHUNK) if self._stagnates(r[:n])][:1]
         iteration = min([*ends, len(r)])
         measured = np.flatnonzero(np.isfinite(history.error[:iteration]))
         if not measured.size:
@@ -288,7 +263,7 @@ def _check_size(size: float, sizes: tuple[float, float], what: str) -> None:
         )
 
 
-_CODES = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
+_VERDICTS = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
 
 
 @jax.jit
@@ -300,49 +275,3 @@ def _largest_entries(values: jax.Array) -> jax.Array:
 @partial(jax.jit, static_argnums=0)
 def _started(begin: Callable[[Any, jax.Array], Iterate], state: Any, b: jax.Array) -> Iterate:
     return begin(state, b)
-
-
-@partial(jax.jit, static_argnums=0)
-def _advanced(
-    step: Callable[[Any, Iterate], Iterate],
-    state: Any,
-    monitor: Any,
-    start: Iterate,
-    done: int,
-    upto: int,
-    tests: tuple[float, float, float, int],
-) -> tuple[jax.Array, Iterate, jax.Array, jax.Array]:
-    """Iterations done .. upto, or until a stopping test holds; history of shape (3, CHUNK)."""
-    norm_b, atol, btol, track_every = tests
-    forced = (atol == 0) & (btol == 0)
-    Carry = tuple[jax.Array, Iterate, jax.Array, jax.Array]
-
-    def go_on(carry: Carry) -> jax.Array:
-        i, _, stop, _ = carry
-        return (i < upto) & (stop == 0)
-
-    def one(carry: Carry) -> Carry:
-        i, last, _, history = carry
-        new = step(state, last)
-        if monitor is None:
-            error = jnp.array(jnp.nan)
-        else:
-            due = ((i + 1) % track_every == 0) | (i < 10)
-            error = jax.lax.cond(due, lambda x: monitor(x), lambda _: jnp.array(jnp.nan), new.x)
-        history = history.at[:, i - done].set(jnp.stack([new.residual, new.normal, error]))
-
-        compatible = new.residual <= btol * norm_b + atol * new.reach
-        optimal = new.normal <= atol * new.norm_A * new.residual
-        broken = ~jnp.isfinite(new.residual + new.normal + new.reach)
-        stop = jnp.where((~forced & optimal) | new.exhausted, 2, 0)
-        stop = jnp.where((~forced & compatible) | (new.residual == 0), 1, stop)
-        stop = jnp.where(broken, 3, stop)
-        return i + 1, new._replace(x=jnp.where(broken, last.x, new.x)), stop, history
-
-    first = (
-        jnp.asarray(done),
-        start,
-        jnp.zeros((), dtype=jnp.int64),
-        jnp.full((3, CHUNK), jnp.nan),
-    )
-    return jax.lax.while_loop(go_on, one, first)

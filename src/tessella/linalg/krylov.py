@@ -18,16 +18,14 @@ from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.gramian import gramian
 from tessella.linalg.iteration import (
     ADVICE,
-    CHUNK,
     History,
-    Iterate,
     Iterative,
-    Monitor,
     Progress,
     SolverResult,
     Stop,
     checked,
 )
+from tessella.linalg.loops import CHUNK, Iterate, Monitor
 
 __all__ = [
     "ADVICE",
@@ -46,7 +44,11 @@ __all__ = [
 
 
 class _Bidiagonal(NamedTuple):
-    """Golub and Kahan: A V = U B with lower bidiagonal B; alpha and beta are its newest entries."""
+    """Golub and Kahan: A V = U B with lower bidiagonal B; alpha and beta are its newest entries.
+
+    u and v are the newest columns of U and V times beta and alpha: who uses them divides, so that
+    no pass over them is spent on scaling.
+    """
 
     u: jax.Array
     v: jax.Array
@@ -55,11 +57,21 @@ class _Bidiagonal(NamedTuple):
     norm_A: jax.Array
 
 
+class _Length(NamedTuple):
+    """Paige and Saunders' estimate of |x| from the bidiagonal's entries, section 5.2."""
+
+    c: jax.Array
+    s: jax.Array
+    z: jax.Array
+    squares: jax.Array
+
+
 class _Lsqr(NamedTuple):
     process: _Bidiagonal
     w: jax.Array
     rhobar: jax.Array
     phibar: jax.Array
+    length: _Length
 
 
 class _Lsmr(NamedTuple):
@@ -90,9 +102,9 @@ class _Cg(NamedTuple):
     carried: jax.Array
 
 
-def _unit(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-    size = jnp.linalg.norm(x)
-    return x / jnp.where(size > 0, size, 1.0), size
+def _inverse(size: jax.Array) -> jax.Array:
+    """1 / size, and 0 of 0: nothing divided by its length stays nothing."""
+    return jnp.where(size > 0, 1.0 / jnp.where(size > 0, size, 1.0), 0.0)
 
 
 def _rotation(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
@@ -103,22 +115,25 @@ def _rotation(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arr
 
 
 def _bidiagonal_begin(A: BlockMatrix, b: jax.Array) -> _Bidiagonal:
-    u, beta = _unit(b)
-    v, alpha = _unit(A.rmatvec(u))
-    return _Bidiagonal(u, v, alpha, beta, jnp.zeros(()))
+    beta = jnp.linalg.norm(b)
+    v = A.rmatvec(b) * _inverse(beta)
+    return _Bidiagonal(b, v, jnp.linalg.norm(v), beta, jnp.zeros(()))
 
 
 def _bidiagonal_step(A: BlockMatrix, s: _Bidiagonal) -> _Bidiagonal:
-    u, beta = _unit(A.matvec(s.v) - s.alpha * s.u)
+    over_alpha = _inverse(s.alpha)
+    u = A.matvec(s.v) * over_alpha - (s.alpha * _inverse(s.beta)) * s.u
+    beta = jnp.linalg.norm(u)
     norm_A = jnp.sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
-    v, alpha = _unit(A.rmatvec(u) - beta * s.v)
-    return _Bidiagonal(u, v, alpha, beta, norm_A)
+    v = A.rmatvec(u) * _inverse(beta) - (beta * over_alpha) * s.v
+    return _Bidiagonal(u, v, jnp.linalg.norm(v), beta, norm_A)
 
 
 def _lsqr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
     s = _bidiagonal_begin(A, b)
-    inner = _Lsqr(s, s.v, s.alpha, s.beta)
     zero = jnp.zeros(())
+    length = _Length(-jnp.ones(()), zero, zero, zero)
+    inner = _Lsqr(s, s.v * _inverse(s.alpha), s.alpha, s.beta, length)
     return Iterate(jnp.zeros_like(s.v), s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
 
 
@@ -126,13 +141,26 @@ def _lsqr_step(A: BlockMatrix, last: Iterate) -> Iterate:
     t: _Lsqr = last.inner
     s = _bidiagonal_step(A, t.process)
     c, sine, rho = _rotation(t.rhobar, s.beta)
-    x = last.x + (c * t.phibar / rho) * t.w
-    w = s.v - (sine * s.alpha / rho) * t.w
+    theta, phi = sine * s.alpha, c * t.phibar
+    x = last.x + (phi / rho) * t.w
+    w = s.v * _inverse(s.alpha) - (theta / rho) * t.w
     phibar = sine * t.phibar
     normal = phibar * s.alpha * jnp.abs(c)
-    reach = s.norm_A * jnp.linalg.norm(x)
-    inner = _Lsqr(s, w, -c * s.alpha, phibar)
-    return Iterate(x, phibar, normal, s.norm_A, reach, s.alpha == 0, inner)
+    length, norm_x = _lengthened(t.length, rho, theta, phi)
+    inner = _Lsqr(s, w, -c * s.alpha, phibar, length)
+    return Iterate(x, phibar, normal, s.norm_A, s.norm_A * norm_x, s.alpha == 0, inner)
+
+
+def _lengthened(
+    t: _Length, rho: jax.Array, theta: jax.Array, phi: jax.Array
+) -> tuple[_Length, jax.Array]:
+    """The estimate after one more iteration, and |x|."""
+    gammabar = -t.c * rho
+    rest = phi - t.s * rho * t.z
+    norm_x = jnp.sqrt(t.squares + (rest / gammabar) ** 2)
+    c, s, gamma = _rotation(gammabar, theta)
+    z = rest / gamma
+    return _Length(c, s, z, t.squares + z**2), norm_x
 
 
 def _lsmr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
@@ -141,7 +169,7 @@ def _lsmr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
     zero, one = jnp.zeros(()), jnp.ones(())
     inner = _Lsmr(
         process=s,
-        h=s.v,
+        h=s.v * _inverse(s.alpha),
         hbar=x,
         alphabar=s.alpha,
         rho=one,
@@ -172,7 +200,7 @@ def _lsmr_step(A: BlockMatrix, last: Iterate) -> Iterate:
 
     hbar = t.h - (thetabar * rho / (t.rho * t.rhobar)) * t.hbar
     x = last.x + (zeta / (rho * rhobar)) * hbar
-    h = s.v - (theta / rho) * t.h
+    h = s.v * _inverse(s.alpha) - (theta / rho) * t.h
 
     betahat, betadd = c * t.betadd, -sine * t.betadd
     ctilde, stilde, rhotilde = _rotation(t.rhod, thetabar)
