@@ -20,10 +20,10 @@ from tessella.solution import Solution
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-GREEN, PURPLE, BLACK = "#009E73", "#CC79A7", "#000000"
+GREEN, PURPLE, SKY, AMBER, BLACK = "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 """More of Okabe and Ito's palette."""
 
-LOOK: dict[str, Any] = {
+LOOK: dict[Any, Any] = {
     "font.size": 10,
     "axes.titlesize": 10,
     "legend.fontsize": 9,
@@ -35,13 +35,15 @@ LOOK: dict[str, Any] = {
     "lines.linewidth": 1.5,
     "lines.markersize": 5,
     "mathtext.fontset": "cm",
-    "savefig.dpi": 120,
     "svg.hashsalt": "tessella",
 }
 """Matplotlib settings of every figure; readable when a figure is shrunk to half a page."""
 
 HOPELESS = 10.0
 """Normalised errors above this are not drawn: nothing is left of the solution."""
+
+
+ROUNDING = float(np.finfo(float).eps)
 
 
 @dataclass(frozen=True)
@@ -120,11 +122,14 @@ def _has_first_seed(records: list[Record]) -> bool:
     return bool(records) and records[0]["seed"] == 0
 
 
-def page(width: float, height: float) -> Figure:
-    """An empty figure, in inches; no window system and no global state."""
+def page(width: float, height: float, dpi: int = 150) -> Figure:
+    """An empty figure, in inches; no window system and no global state.
+
+    Maps do with fewer dots than lines, and need it to stay small.
+    """
     from matplotlib.figure import Figure as NewFigure
 
-    return NewFigure(figsize=(width, height), layout="constrained")
+    return NewFigure(figsize=(width, height), layout="constrained", dpi=dpi)
 
 
 def numbers(records: Sequence[Record], *keys: str) -> Array:
@@ -185,10 +190,38 @@ def shades(colour: str, count: int) -> list[tuple[float, float, float]]:
     return [(float(r), float(g), float(b)) for r, g, b in (1 - (1 - full) * s for s in strengths)]
 
 
-def draw_map(ax: Any, values: Array, extent: Sequence[float], **options: Any) -> Any:
-    """A picture of values on a grid, first axis to the right."""
+MAP_DPI = 100
+
+
+def draw_map(ax: Any, values: Array, ends: tuple[float, float], top: float) -> Any:
+    """A picture of values on a square, first axis to the right, white at zero up to +-top."""
+    return _picture(ax, values, ends, "RdBu_r", 101, (-top, top))
+
+
+def draw_error_map(ax: Any, values: Array, ends: tuple[float, float]) -> Any:
+    """The same for absolute errors, from zero to the largest."""
+    return _picture(ax, values, ends, "viridis", 64, (0.0, float(values.max())))
+
+
+def _picture(
+    ax: Any,
+    values: Array,
+    ends: tuple[float, float],
+    colours: str,
+    levels: int,
+    limits: tuple[float, float],
+) -> Any:
+    from matplotlib import colormaps
+
     return ax.imshow(
-        values.T, origin="lower", extent=tuple(extent), interpolation="bilinear", **options
+        values.T,
+        origin="lower",
+        extent=(*ends, *ends),
+        interpolation="bilinear",
+        interpolation_stage="data",
+        cmap=colormaps[colours].resampled(levels),
+        vmin=limits[0],
+        vmax=limits[1],
     )
 
 
@@ -203,18 +236,18 @@ def spectrum_panel(ax: Any, record: Record) -> None:
         values = np.array(spectrum["value"])
         label = f"{symbol}, $\\kappa$ = {power(values[0] / values[-1] if values[-1] else np.inf)}"
         ax.semilogy(spectrum["index"], values / values[0], line, color=colour, lw=2, label=label)
-    low = ax.get_ylim()[0]
-    if low < 1e-14:
-        ax.axhline(np.finfo(float).eps, color=GREY, lw=0.6, ls=":")
-        ax.annotate(
+    if ax.get_ylim()[0] < ROUNDING:
+        ax.axhline(ROUNDING, color=GREY, lw=0.8, ls=":")
+        ax.text(
+            0.02,
+            1.3 * ROUNDING,
             "rounding",
-            (0.01, np.finfo(float).eps),
-            xycoords=("axes fraction", "data"),
-            xytext=(0, -9),
-            textcoords="offset points",
+            transform=ax.get_yaxis_transform(),
             fontsize=8,
             color=GREY,
+            va="bottom",
         )
+        ax.set_ylim(bottom=ROUNDING / 10)
     ax.set_xlabel("index $i$")
     ax.set_ylabel(r"$\sigma_i\,/\,\sigma_1$")
-    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.06))
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 0.12), handlelength=1.6)

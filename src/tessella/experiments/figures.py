@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,8 +16,6 @@ from tessella.experiments.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-FORMATS = ("png", "svg")
 
 
 @dataclass(frozen=True)
@@ -127,13 +126,19 @@ def draw(
     folder: Path,
     *,
     quick: bool = False,
+    only: str | None = None,
     report: Callable[[str], None] | None = None,
 ) -> list[Drawn]:
     """Draw every figure whose records are in the store, as PNG and SVG in `folder`.
 
     A figure that lacks records is left out and says what it lacks. `quick` reads the records of a
     quick reproduction and solves small problems: for trying things, not for looking at them.
+    `only` is a pattern for names, such as "wave-*".
     """
+    chosen = [d for d in DRAWINGS if only is None or fnmatch.fnmatch(d.name, only)]
+    if not chosen:
+        names = ", ".join(drawing.name for drawing in DRAWINGS)
+        raise ValueError(f"no figure matches {only!r}; there are: {names}")
     try:
         import matplotlib
     except ImportError:
@@ -142,7 +147,7 @@ def draw(
     say = report or (lambda _: None)
     drawn = []
     with matplotlib.rc_context(LOOK):
-        for drawing in DRAWINGS:
+        for drawing in chosen:
             say(f"drawing {drawing.name}")
             drawn.append(_draw_one(drawing, Source(store, quick, say), folder))
     return drawn
@@ -159,14 +164,25 @@ def _draw_one(drawing: Drawing, source: Source, folder: Path) -> Drawn:
 
 def _save(figure: Figure, folder: Path, name: str) -> Path:
     """Both formats or neither: written beside, then renamed into place."""
-    unfinished = {kind: folder / f".{name}.{os.getpid()}.{kind}.tmp" for kind in FORMATS}
+    unfinished = {kind: folder / f".{name}.{os.getpid()}.{kind}" for kind in ("png", "svg")}
     try:
-        for kind, path in unfinished.items():
-            metadata = {"Date": None} if kind == "svg" else {}
-            figure.savefig(path, format=kind, metadata=metadata)
+        figure.savefig(unfinished["svg"], metadata={"Date": None})
+        figure.savefig(unfinished["png"])
+        _shrink(unfinished["png"])
         for kind, path in unfinished.items():
             os.replace(path, folder / f"{name}.{kind}")
     finally:
         for path in unfinished.values():
             path.unlink(missing_ok=True)
     return folder / f"{name}.png"
+
+
+def _shrink(png: Path) -> None:
+    """256 colours are enough for lines and for maps of few levels, and take a third of the room."""
+    from PIL import Image
+
+    with Image.open(png) as picture:
+        few = picture.convert("RGB").quantize(
+            256, Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE
+        )
+    few.save(png, optimize=True)

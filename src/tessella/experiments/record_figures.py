@@ -10,12 +10,11 @@ import numpy as np
 from tessella.experiments import cases
 from tessella.experiments.cases import SCALED_SOLVERS, Case
 from tessella.experiments.figure_parts import (
+    AMBER,
     BLACK,
     BLUE,
-    GREEN,
     GREY,
-    ORANGE,
-    PURPLE,
+    SKY,
     SOLVERS,
     Source,
     error_limits,
@@ -32,6 +31,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 ERROR = "normalised $L_1$ error"
+
+ROOM = 1.8
+"""Factor left free on both sides of the first and last point on an axis of seconds."""
 
 SYMBOLS = {"K": "K", "S": "S", "omega0": r"\omega_0", "n": "n", "lambda": r"\lambda"}
 """Parameters of the series in the paper's letters."""
@@ -86,6 +88,7 @@ def scaling(source: Source, experiment: str) -> tuple[Figure, str]:
     _finish_cost(axes["cost"], symbol, limits, _refusals(wanted, found))
     points = [_point(case) for case in wanted if case.solver == SCALED_SOLVERS[0]]
     _shade_legend(figure, symbol, points)
+    _cost_legend(figure, axes["cost"])
     return figure, f"{seeds_note(found)} Curves are of seed 0."
 
 
@@ -126,6 +129,8 @@ def _finish_curves(axes: Sequence[Any]) -> None:
 
 def _cost_line(ax: Any, own: Sequence[Case], found: dict[str, list[Record]]) -> None:
     """Oracle minima against seconds as one line, the error at the stopping rule beside them."""
+    from matplotlib.patheffects import withStroke
+
     style = SOLVERS[own[0].solver]
     done = [case for case in own if "refused" not in found[case.row][0]]
     seconds = np.array([_solve_seconds(found[case.row]) for case in done])
@@ -133,7 +138,10 @@ def _cost_line(ax: Any, own: Sequence[Case], found: dict[str, list[Record]]) -> 
     rule = np.array([middle(numbers(found[case.row], "error_at_stopping_rule")) for case in done])
     ax.loglog(seconds, oracle, label=style.label, **style.options)
     ax.vlines(seconds, oracle, rule, color=style.colour, lw=0.6, alpha=0.4)
-    ax.loglog(seconds, rule, style.marker, mfc="white", mec=style.colour, alpha=0.45, ms=4)
+    ax.loglog(
+        seconds, rule, style.marker, mfc="white", mec=style.colour, alpha=0.45, ms=4, zorder=1.5
+    )
+    halo = [withStroke(linewidth=2.5, foreground="white")]
     below = own[0].solver == "rrqr-lsqr"
     for case, x, y in zip(done, seconds, oracle, strict=True):
         if np.isfinite(y):
@@ -146,6 +154,7 @@ def _cost_line(ax: Any, own: Sequence[Case], found: dict[str, list[Record]]) -> 
                 color=style.colour,
                 fontsize=8,
                 ha="right" if below else "left",
+                path_effects=halo,
             )
 
 
@@ -157,7 +166,7 @@ def _solve_seconds(records: Sequence[Record]) -> float:
 def _refusals(wanted: Sequence[Case], found: dict[str, list[Record]]) -> list[tuple[str, str]]:
     """(solver, what was refused) for every run that would not have fitted into memory."""
     return [
-        (case.solver, f"{_point(case)}: {refused_memory(found[case.row][0])}")
+        (case.solver, f"{_point(case)}: refused, {refused_memory(found[case.row][0])}")
         for case in wanted
         if "refused" in found[case.row][0]
     ]
@@ -168,7 +177,9 @@ def _finish_cost(
 ) -> None:
     room = 10 ** (0.06 * len(refused) * np.log10(limits[1] / limits[0]))
     ax.set_ylim(limits[0], limits[1] * room)
-    ax.margins(x=0.12)
+    left, right = ax.dataLim.intervalx
+    if np.isfinite(right) and left > 0:
+        ax.set_xlim(left / ROOM, right * ROOM)
     ax.set_xlabel("seconds to filter and solve")
     ax.set_ylabel(ERROR)
     ax.set_title(f"points labelled with ${symbol}$", fontsize=9, pad=3)
@@ -184,17 +195,20 @@ def _finish_cost(
             va="center",
             transform=ax.transAxes,
         )
-    handles, _ = ax.get_legend_handles_labels()
-    hollow = ax.plot([], [], "o", mfc="white", mec=GREY, alpha=0.6, ms=4)[0]
+
+
+def _cost_legend(figure: Figure, ax: Any) -> None:
+    """Which marker is which, below everything."""
+    handles, labels = ax.get_legend_handles_labels()
     filled = ax.plot([], [], "o", color=GREY)[0]
-    words = [SOLVERS[s].label for s in SCALED_SOLVERS]
-    ax.legend(
+    hollow = ax.plot([], [], "o", mfc="white", mec=GREY, alpha=0.6, ms=4)[0]
+    figure.legend(
         [*handles, filled, hollow],
-        [*words, "oracle minimum", "at the stopping rule"],
-        loc="upper center",
-        bbox_to_anchor=(0.5, -0.13),
-        ncols=2,
+        [*labels, "oracle minimum", "at the stopping rule"],
+        loc="outside lower center",
+        ncols=5,
         handlelength=2.6,
+        columnspacing=1.2,
     )
 
 
@@ -215,62 +229,75 @@ def _shade_legend(figure: Figure, symbol: str, points: Sequence[str]) -> None:
 
 
 BOUNDS = {
-    "theorem": ("Theorem 3.2", GREEN, "^", "-."),
-    "comparison": ("comparison matrix", PURPLE, "D", "--"),
-    "estimate": ("random-matrix estimate", ORANGE, "v", ":"),
+    "theorem": (r"Theorem 3.2 ($2\alpha<1$)", AMBER, "^", "-."),
+    "comparison": (r"comparison matrix ($|N|<1$)", SKY, "D", "--"),
+    "estimate": (r"random-matrix estimate ($2\varepsilon^2<1$)", BLACK, "v", ":"),
 }
+"""What is known of kappa(Q) beforehand, with the condition each needs."""
 
 
 def appendix(source: Source) -> tuple[Figure, str]:
     """kappa(M), kappa(Q), the bounds where they say anything, and the coupling alpha."""
-    panels = [("appendix-features", "K", "$K$"), ("appendix-overlap", "overlap", r"$\delta$")]
+    panels = {"appendix-features": "features $K$", "appendix-overlap": r"overlap $\delta$"}
     found = {
-        e: source.records([c for c in cases.appendix() if c.experiment == e]) for e, *_ in panels
+        name: source.records([case for case in cases.appendix() if case.experiment == name])
+        for name in panels
     }
     figure = page(7.2, 3.9)
     axes = figure.subplots(1, 2, sharey=True)
-    for ax, (experiment, _, symbol) in zip(axes, panels, strict=True):
-        rows = found[experiment]
-        x = np.array([float(row.split("=")[1]) for row in rows])
-        _conditions(ax, x, list(rows.values()))
-        ax.set_xlabel("features $K$" if symbol == "$K$" else r"overlap $\delta$")
-        twin = _alpha(ax, x, list(rows.values()))
+    for ax, (name, label) in zip(axes, panels.items(), strict=True):
+        x = np.array([float(row.split("=")[1]) for row in found[name]])
+        rows = list(found[name].values())
+        _conditions(ax, x, rows)
+        twin = _alpha(ax, x, rows)
         twin.tick_params(labelright=ax is axes[-1])
-        if ax is axes[-1]:
-            twin.set_ylabel(r"coupling $\alpha$", color=GREY)
+        ax.set_xlabel(label)
+    axes[0].xaxis.get_major_locator().set_params(integer=True)
     axes[0].set_ylabel("condition number")
+    twin.set_ylabel(r"coupling $\alpha$")
     handles = {
         label: handle
         for ax in figure.axes
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
     figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3)
-    return figure, seeds_note(found["appendix-features"])
+    seeds = seeds_note({**found["appendix-features"], **found["appendix-overlap"]})
+    return figure, f"Above 1e16, kappa(M) is rounding. {seeds}"
 
 
 def _conditions(ax: Any, x: np.ndarray, rows: Sequence[list[Record]]) -> None:
+    """A bound is drawn where it is valid for every seed; one that never is, is named instead."""
     for key, label, colour, marker, line in (
-        ("M", r"$\kappa(M)$", BLACK, "s", "--"),
+        ("M", r"$\kappa(M)$", GREY, "s", "--"),
         ("preconditioned", r"$\kappa(Q)$", BLUE, "o", "-"),
     ):
-        y = [middle(numbers(records, "condition", key)) for records in rows]
-        ax.semilogy(x, y, line, color=colour, marker=marker, label=label)
+        kappa = [middle(numbers(records, "condition", key)) for records in rows]
+        ax.semilogy(x, kappa, line, color=colour, marker=marker, label=label)
     silent = []
     for key, (label, colour, marker, line) in BOUNDS.items():
-        y = np.array([np.median(numbers(records, key)) for records in rows])
-        if np.isfinite(y).any():
-            ax.semilogy(x, y, line, color=colour, marker=marker, label=label, mfc="none")
+        bound = np.array([np.median(numbers(records, key)) for records in rows])
+        if np.isfinite(bound).any():
+            ax.semilogy(x, bound, line, color=colour, marker=marker, label=label, mfc="none")
         else:
             silent.append(label)
     if silent:
-        words = "valid nowhere here:\n" + ",\n".join(silent)
-        ax.text(0.03, 0.97, words, transform=ax.transAxes, va="top", fontsize=8, color=GREY)
+        title = "No bound is valid here:" if len(silent) == len(BOUNDS) else "Valid nowhere here:"
+        ax.text(
+            0.98,
+            0.03,
+            "\n".join([title, *silent]),
+            transform=ax.transAxes,
+            ha="right",
+            va="bottom",
+            fontsize=8,
+        )
 
 
 def _alpha(ax: Any, x: np.ndarray, rows: Sequence[list[Record]]) -> Any:
+    """The coupling on an axis of its own, from 0 to 1."""
     twin = ax.twinx()
     twin.spines["right"].set_visible(True)
     y = [middle(numbers(records, "alpha")) for records in rows]
-    twin.plot(x, y, "-", color=GREY, lw=0.8, label=r"$\alpha$ (right axis)")
+    twin.plot(x, y, "-", color=BLACK, lw=0.7, label=r"$\alpha$ (right axis)")
     twin.set_ylim(0, 1.05)
     return twin

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,8 +13,10 @@ from tessella.experiments import cases, paper
 from tessella.experiments.figure_parts import (
     BLUE,
     GREY,
+    MAP_DPI,
     ORANGE,
     Source,
+    draw_error_map,
     draw_map,
     page,
     power,
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
 OSCILLATOR, LAPLACE, WAVE = paper.PROBLEMS
 
-ITERATIONS = {OSCILLATOR: 1_000, LAPLACE: 500, WAVE: 200}
+ITERATIONS = {OSCILLATOR: 1_000, LAPLACE: 500, WAVE: 500}
 """Enough to see no difference from the exact solution where the method reaches it."""
 
 TENTH = 9
@@ -176,6 +177,7 @@ def oscillator_weak(source: Source) -> tuple[Figure, str]:
         whole.set_title(f"{_setting(solution)}, error {power(_error(solution))}", fontsize=9)
     for ax in axes[-1]:
         ax.set_xlabel("time $t$")
+    axes[-1, 1].set_xticks([0.9, 0.95, 1.0])
     handles, labels = axes[0, 0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside upper center", ncols=2)
     return figure, _note(*solutions)
@@ -185,30 +187,30 @@ _VARIED = {OSCILLATOR: ("omega0", r"\omega_0"), LAPLACE: ("n", "n"), WAVE: ("lam
 
 
 def _setting(solution: Solution) -> str:
-    key, symbol = _VARIED[solution.report.problem]
+    key, symbol = _VARIED[solution.problem.name]
     S = solution.basis.decomposition.subdomains[0]
-    return f"${symbol}={solution.report.parameters[key]:g}$, $S={S}$"
+    return f"${symbol}={solution.problem.parameters[key]:g}$, $S={S}$"
 
 
 def laplace_solution(source: Source) -> tuple[Figure, str]:
     """Exact solution, model, decomposition and spectra, two by two as in the paper."""
     record = _spectrum(source, LAPLACE)
     solution = source.solve(LAPLACE, ITERATIONS[LAPLACE])
-    figure = page(6.4, 5.4)
+    figure = page(6.8, 5.8, MAP_DPI)
     (exact, model), (boxes, spectra) = figure.subplots(2, 2)
     values, computed = _on_plane(solution, 151)
     top = float(np.abs(values).max())
-    for ax, data, title in (
-        (exact, values, "exact"),
-        (model, computed, f"model, error {power(_error(solution))}"),
-    ):
-        image = draw_map(ax, data, (0, 1, 0, 1), vmin=-top, vmax=top, cmap="RdBu_r")
-        ax.set_title(title)
-        figure.colorbar(image, ax=ax, label="$u(x, y)$", shrink=0.9)
+    draw_map(exact, values, (0, 1), top)
+    image = draw_map(model, computed, (0, 1), top)
+    figure.colorbar(image, ax=[exact, model], label="$u(x, y)$")
+    exact.set_title("exact")
+    model.set_title(f"model, error {power(_error(solution))}")
     _boxes(boxes, solution)
     for ax in (exact, model, boxes):
         ax.set_xlabel("$x$")
         ax.set_ylabel("$y$")
+        ax.set_xticks([0, 0.5, 1])
+        ax.set_yticks([0, 0.5, 1])
     spectrum_panel(spectra, record)
     spectra.set_title("singular values")
     return figure, _note(solution)
@@ -251,48 +253,53 @@ def laplace_weak(source: Source) -> tuple[Figure, str]:
         source.solve(LAPLACE, ITERATIONS[LAPLACE], n=n, subdomains=S)
         for n, S in {2: 4, 4: 16, 6: 64}.items()
     ]
-    figure = page(6.4, 6.2)
+    figure = page(6.8, 6.4, MAP_DPI)
     axes = figure.subplots(3, 3, sharex=True, sharey=True)
     pairs = [_on_plane(solution, 151) for solution in solutions]
-    for column, (solution, (exact, model)) in enumerate(zip(solutions, pairs, strict=True)):
-        shared = {"vmin": -1, "vmax": 1, "cmap": "RdBu_r"}
-        values = draw_map(axes[0, column], exact, (0, 1, 0, 1), **shared)
-        draw_map(axes[1, column], model, (0, 1, 0, 1), **shared)
-        error = np.abs(model - exact)
-        difference = draw_map(axes[2, column], error, (0, 1, 0, 1), vmin=0, cmap="viridis")
-        figure.colorbar(difference, ax=axes[2, column], location="bottom", shrink=0.9)
-        axes[0, column].set_title(f"{_setting(solution)}\nerror {power(_error(solution))}")
-        axes[2, column].set_xlabel("$x$")
+    top = max(float(np.abs(exact).max()) for exact, _ in pairs)
+    for column, solution, (exact, model) in zip(axes.T, solutions, pairs, strict=True):
+        values = draw_map(column[0], exact, (0, 1), top)
+        draw_map(column[1], model, (0, 1), top)
+        _error_map(column[2], np.abs(model - exact))
+        column[0].set_title(f"{_setting(solution)}\nerror {power(_error(solution))}")
+        column[2].set_xlabel("$x$")
     for ax, name in zip(axes[:, 0], ("exact", "model", "|model - exact|"), strict=True):
         ax.set_ylabel(f"{name}\n$y$")
     figure.colorbar(values, ax=axes[:2].ravel().tolist(), label="$u(x, y)$", shrink=0.8)
     return figure, _note(*solutions)
 
 
+def _error_map(ax: Any, error: Array) -> None:
+    """The error with a scale of its own, of which the two ends say enough."""
+    image = draw_error_map(ax, error, (0, 1))
+    bar = ax.figure.colorbar(image, ax=ax, location="bottom", shrink=0.9)
+    bar.set_ticks([0, float(error.max())], labels=["0", power(float(error.max()))])
+
+
 def wave_solution(source: Source) -> tuple[Figure, str]:
-    """Exact and model side by side over time, for three widths of the start."""
+    """Exact and model over time, for three widths of the start."""
     solutions = [
         source.solve(WAVE, ITERATIONS[WAVE], **{"lambda": width, "subdomains": S})
         for width, S in {0.4: 4, 0.2: 8, 0.1: 16}.items()
     ]
-    figure = page(6.6, 8.6)
-    parts = figure.subfigures(3, 1)
+    figure = page(6.8, 8.0, MAP_DPI)
+    parts: Any = figure.subfigures(3, 1)
     for part, solution in zip(parts, solutions, strict=True):
         _snapshots(part, solution, np.linspace(*solution.problem.domain.bounds[2], 5))
-    return figure, _note(*solutions)
+    return figure, f"Each column over the largest exact |u| at its time. {_note(*solutions)}"
 
 
-def _snapshots(part: Any, solution: Solution, times: Sequence[float]) -> None:
+def _snapshots(part: Any, solution: Solution, times: Array) -> None:
+    """A column per time, exact above model."""
     axes = part.subplots(2, len(times), sharex=True, sharey=True)
-    pairs = [_on_plane(solution, 81, t=float(t)) for t in times]
-    for column, (t, pair) in enumerate(zip(times, pairs, strict=True)):
-        top = float(np.abs(pair[0]).max())
-        for ax, values in zip(axes[:, column], pair, strict=True):
-            image = draw_map(ax, values, (-1, 1, -1, 1), vmin=-top, vmax=top, cmap="RdBu_r")
-        axes[0, column].set_title(f"$t={t:.3g}$")
-        part.colorbar(image, ax=axes[:, column].tolist(), location="bottom", shrink=0.9)
+    for (above, below), t in zip(axes.T, times, strict=True):
+        exact, model = _on_plane(solution, 81, t=float(t))
+        top = float(np.abs(exact).max())
+        for ax, values in ((above, exact), (below, model)):
+            image = draw_map(ax, values / top, (-1, 1), 1.0)
+        above.set_title(f"$t={t:.3g}$\n$\\max|u|={top:.2f}$", fontsize=9)
+        below.set_xlabel("$x$")
     for ax, name in zip(axes[:, 0], ("exact", "model"), strict=True):
         ax.set_ylabel(f"{name}\n$y$")
-    for ax in axes[1]:
-        ax.set_xlabel("$x$")
+    part.colorbar(image, ax=axes.ravel().tolist(), label=r"$u\,/\max|u|$", shrink=0.8)
     part.suptitle(f"{_setting(solution)}, error {power(_error(solution))}", fontsize=10)
