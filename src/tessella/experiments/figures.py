@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import json
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -150,7 +151,39 @@ def draw(
         for drawing in chosen:
             say(f"drawing {drawing.name}")
             drawn.append(_draw_one(drawing, Source(store, quick, say), folder))
+            _note(drawn[-1], folder)
     return drawn
+
+
+CAPTIONS = "captions.json"
+
+
+def _note(drawn: Drawn, folder: Path) -> None:
+    """Keep the caption beside the picture."""
+    captions = _captions(folder)
+    captions[drawn.name] = drawn.caption if drawn.path else f"not drawn: {drawn.reason}"
+    unfinished = folder / f".{CAPTIONS}.{os.getpid()}"
+    unfinished.write_text(json.dumps(captions, indent=1) + "\n")
+    os.replace(unfinished, folder / CAPTIONS)
+
+
+def _captions(folder: Path) -> dict[str, str]:
+    try:
+        found: dict[str, str] = json.loads((folder / CAPTIONS).read_text())
+    except FileNotFoundError:
+        return {}
+    return found
+
+
+def drawn(folder: Path) -> list[Drawn]:
+    """The figures of an earlier `draw`, in the order of the paper."""
+    captions = _captions(folder)
+    paths = {name: folder / f"{name}.png" for name in captions}
+    return [
+        Drawn(d.name, captions[d.name], paths[d.name] if paths[d.name].exists() else None)
+        for d in DRAWINGS
+        if d.name in captions
+    ]
 
 
 def _draw_one(drawing: Drawing, source: Source, folder: Path) -> Drawn:
