@@ -143,6 +143,5 @@ def seconds_of(record: Record) -> float:
     A training run that was timed over fewer steps counts as 10,000 at the same pace.
     """
     spent: dict[str, Any] = record["seconds"]
-    assemble, filter, solve = (spent.get(name) or 0.0 for name in ("assemble", "filter", "solve"))
     share = 10_000 / record["iterations"] if record["solver"] in ("pinn", "fbpinn") else 1.0
-    return assemble + filter + share * solve
+    return (spent["assemble"] or 0.0) + (spent.get("filter") or 0.0) + share * spent["solve"]
