@@ -51,11 +51,11 @@ def _scaling(name: str, number: int, caption: str) -> Drawing:
     return Drawing(name, number, explained, partial(record_figures.scaling, experiment=name))
 
 
-def _convergence(problem: str, number: int, table: int) -> Drawing:
+def _convergence(name: str, number: int, problem: str, table: int) -> Drawing:
     return Drawing(
-        f"{problem}-convergence",
+        name,
         number,
-        f"{problem.capitalize()}: convergence of all linear solvers.",
+        f"{problem}: convergence of all linear solvers, and where their stopping rule ends them.",
         partial(record_figures.convergence, table=table),
     )
 
@@ -75,7 +75,7 @@ DRAWINGS = [
         "values.",
         solution_figures.oscillator_condition,
     ),
-    _convergence("oscillator", 4, 1),
+    _convergence("oscillator-convergence", 4, "Oscillator", 1),
     _scaling("oscillator-features", 5, "Oscillator, more features K per subdomain"),
     _scaling("oscillator-subdomains", 6, "Oscillator, more subdomains S of the same width"),
     _scaling("oscillator-weak", 7, "Oscillator, higher frequency with more subdomains"),
@@ -91,7 +91,7 @@ DRAWINGS = [
         "Laplacian: exact solution, model, decomposition, and singular values.",
         solution_figures.laplace_solution,
     ),
-    _convergence("laplace", 10, 2),
+    _convergence("laplace-convergence", 10, "Laplacian", 2),
     _scaling("laplace-features", 11, "Laplacian, more features K per subdomain"),
     _scaling("laplace-subdomains", 12, "Laplacian, more subdomains S of the same width"),
     _scaling("laplace-weak", 13, "Laplacian, more scales n with more subdomains"),
@@ -107,7 +107,7 @@ DRAWINGS = [
         "Wave: exact (sine series) and model solution over time for three widths.",
         solution_figures.wave_solution,
     ),
-    _convergence("wave", 16, 3),
+    _convergence("wave-convergence", 16, "Wave", 3),
     _scaling("wave-features", 17, "Wave, more features K per subdomain"),
     _scaling("wave-subdomains", 18, "Wave, more subdomains S of the same width"),
     _scaling("wave-weak", 19, "Wave, narrower start with more subdomains"),
