@@ -101,7 +101,12 @@ def test_figures_are_written_as_png_and_svg(full, name, tmp_path):
     assert drawn.path.read_bytes().startswith(PNG)
     assert drawn.path.stat().st_size < 90_000
     assert "<svg" in drawn.path.with_suffix(".svg").read_text()[:2000]
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"{name}.png", f"{name}.svg"]
+    assert {path.name for path in tmp_path.iterdir()} == {
+        "captions.json",
+        f"{name}.png",
+        f"{name}.svg",
+    }
+    assert figures.drawn(tmp_path) == [drawn]
 
 
 def test_the_figures_are_the_papers_figures_2_to_20_in_order():
@@ -117,7 +122,21 @@ def test_without_records_a_figure_is_skipped_and_says_what_it_lacks(tmp_path):
     assert drawn.reason.startswith("9 of 9 runs of wave-weak are missing: lambda=0.4 S=4 rrqr-lsqr")
     assert drawn.reason.endswith(", ...")
     assert drawn.caption.startswith("Wave")
-    assert list(folder.iterdir()) == []
+    assert [path.name for path in folder.iterdir()] == ["captions.json"]
+
+
+def test_a_picture_that_is_gone_or_whose_records_are_gone_does_not_count(full, tmp_path):
+    (drawn,) = figures.draw(full, tmp_path, only="wave-convergence")
+    drawn.path.rename(tmp_path / "elsewhere")
+    (deleted,) = figures.drawn(tmp_path)
+    assert deleted.path is None
+    assert deleted.reason.endswith("wave-convergence.png is gone: draw it again")
+    (tmp_path / "elsewhere").rename(drawn.path)
+    (skipped,) = figures.draw(Store(tmp_path / "none"), tmp_path, only="wave-convergence")
+    (known,) = figures.drawn(tmp_path)
+    assert known.path is None
+    assert known.reason == skipped.reason
+    assert known.caption == f"not drawn: {skipped.reason}"
 
 
 def test_one_missing_run_is_enough_to_skip(tmp_path):

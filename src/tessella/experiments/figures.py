@@ -156,12 +156,13 @@ def draw(
 
 
 CAPTIONS = "captions.json"
+NOT_DRAWN = "not drawn: "
 
 
 def _note(drawn: Drawn, folder: Path) -> None:
-    """Keep the caption beside the picture."""
+    """Keep the caption beside the picture, or the reason why there is none."""
     captions = _captions(folder)
-    captions[drawn.name] = drawn.caption if drawn.path else f"not drawn: {drawn.reason}"
+    captions[drawn.name] = drawn.caption if drawn.path else NOT_DRAWN + drawn.reason
     unfinished = folder / f".{CAPTIONS}.{os.getpid()}"
     unfinished.write_text(json.dumps(captions, indent=1) + "\n")
     os.replace(unfinished, folder / CAPTIONS)
@@ -176,14 +177,21 @@ def _captions(folder: Path) -> dict[str, str]:
 
 
 def drawn(folder: Path) -> list[Drawn]:
-    """The figures of an earlier `draw`, in the order of the paper."""
+    """The figures of an earlier `draw`, in the order of the paper.
+
+    A picture that the last `draw` could not renew does not count, even if an older one is there.
+    """
     captions = _captions(folder)
-    paths = {name: folder / f"{name}.png" for name in captions}
-    return [
-        Drawn(d.name, captions[d.name], paths[d.name] if paths[d.name].exists() else None)
-        for d in DRAWINGS
-        if d.name in captions
-    ]
+    return [_kept(d.name, captions[d.name], folder) for d in DRAWINGS if d.name in captions]
+
+
+def _kept(name: str, caption: str, folder: Path) -> Drawn:
+    path = folder / f"{name}.png"
+    if caption.startswith(NOT_DRAWN):
+        return Drawn(name, caption, None, caption.removeprefix(NOT_DRAWN))
+    if not path.exists():
+        return Drawn(name, caption, None, f"{path} is gone: draw it again")
+    return Drawn(name, caption, path)
 
 
 def _draw_one(drawing: Drawing, source: Source, folder: Path) -> Drawn:
