@@ -234,7 +234,9 @@ def spectrum_panel(ax: Any, record: Record) -> None:
     for key, (symbol, colour, line) in looks.items():
         spectrum = record["spectrum"][key]
         values = np.array(spectrum["value"])
-        label = f"{symbol}, $\\kappa$ = {power(values[0] / values[-1] if values[-1] else np.inf)}"
+        singular = values[-1] <= ROUNDING * values[0]
+        kappa = "singular" if singular else rf"$\kappa$ = {power(values[0] / values[-1])}"
+        label = f"{symbol}, {kappa}"
         ax.semilogy(spectrum["index"], values / values[0], line, color=colour, lw=2, label=label)
     if ax.get_ylim()[0] < ROUNDING:
         ax.axhline(ROUNDING, color=GREY, lw=0.8, ls=":")

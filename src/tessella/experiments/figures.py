@@ -51,11 +51,11 @@ def _scaling(name: str, number: int, caption: str) -> Drawing:
     return Drawing(name, number, explained, partial(record_figures.scaling, experiment=name))
 
 
-def _convergence(problem: str, number: int, table: int) -> Drawing:
+def _convergence(name: str, number: int, problem: str, table: int) -> Drawing:
     return Drawing(
-        f"{problem}-convergence",
+        name,
         number,
-        f"{problem.capitalize()}: convergence of all linear solvers.",
+        f"{problem}: convergence of all linear solvers, and where their stopping rule ends them.",
         partial(record_figures.convergence, table=table),
     )
 
@@ -75,7 +75,7 @@ DRAWINGS = [
         "values.",
         solution_figures.oscillator_condition,
     ),
-    _convergence("oscillator", 4, 1),
+    _convergence("oscillator-convergence", 4, "Oscillator", 1),
     _scaling("oscillator-features", 5, "Oscillator, more features K per subdomain"),
     _scaling("oscillator-subdomains", 6, "Oscillator, more subdomains S of the same width"),
     _scaling("oscillator-weak", 7, "Oscillator, higher frequency with more subdomains"),
@@ -91,7 +91,7 @@ DRAWINGS = [
         "Laplacian: exact solution, model, decomposition, and singular values.",
         solution_figures.laplace_solution,
     ),
-    _convergence("laplace", 10, 2),
+    _convergence("laplace-convergence", 10, "Laplacian", 2),
     _scaling("laplace-features", 11, "Laplacian, more features K per subdomain"),
     _scaling("laplace-subdomains", 12, "Laplacian, more subdomains S of the same width"),
     _scaling("laplace-weak", 13, "Laplacian, more scales n with more subdomains"),
@@ -107,7 +107,7 @@ DRAWINGS = [
         "Wave: exact (sine series) and model solution over time for three widths.",
         solution_figures.wave_solution,
     ),
-    _convergence("wave", 16, 3),
+    _convergence("wave-convergence", 16, "Wave", 3),
     _scaling("wave-features", 17, "Wave, more features K per subdomain"),
     _scaling("wave-subdomains", 18, "Wave, more subdomains S of the same width"),
     _scaling("wave-weak", 19, "Wave, narrower start with more subdomains"),
@@ -156,12 +156,13 @@ def draw(
 
 
 CAPTIONS = "captions.json"
+NOT_DRAWN = "not drawn: "
 
 
 def _note(drawn: Drawn, folder: Path) -> None:
-    """Keep the caption beside the picture."""
+    """Keep the caption beside the picture, or the reason why there is none."""
     captions = _captions(folder)
-    captions[drawn.name] = drawn.caption if drawn.path else f"not drawn: {drawn.reason}"
+    captions[drawn.name] = drawn.caption if drawn.path else NOT_DRAWN + drawn.reason
     unfinished = folder / f".{CAPTIONS}.{os.getpid()}"
     unfinished.write_text(json.dumps(captions, indent=1) + "\n")
     os.replace(unfinished, folder / CAPTIONS)
@@ -176,14 +177,21 @@ def _captions(folder: Path) -> dict[str, str]:
 
 
 def drawn(folder: Path) -> list[Drawn]:
-    """The figures of an earlier `draw`, in the order of the paper."""
+    """The figures of an earlier `draw`, in the order of the paper.
+
+    A picture that the last `draw` could not renew does not count, even if an older one is there.
+    """
     captions = _captions(folder)
-    paths = {name: folder / f"{name}.png" for name in captions}
-    return [
-        Drawn(d.name, captions[d.name], paths[d.name] if paths[d.name].exists() else None)
-        for d in DRAWINGS
-        if d.name in captions
-    ]
+    return [_kept(d.name, captions[d.name], folder) for d in DRAWINGS if d.name in captions]
+
+
+def _kept(name: str, caption: str, folder: Path) -> Drawn:
+    path = folder / f"{name}.png"
+    if caption.startswith(NOT_DRAWN):
+        return Drawn(name, caption, None, caption.removeprefix(NOT_DRAWN))
+    if not path.exists():
+        return Drawn(name, caption, None, f"{path} is gone: draw it again")
+    return Drawn(name, caption, path)
 
 
 def _draw_one(drawing: Drawing, source: Source, folder: Path) -> Drawn:
