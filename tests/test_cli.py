@@ -140,6 +140,7 @@ def test_a_network_is_trained_from_the_command_line(solver, tmp_path):
     arguments = (
         *("harmonic-oscillator", "--solver", solver, "--set", "steps=12", "--set", "hidden=4"),
         *("--set", "subdomains=3", "--set", "omega0=10", "--set", "learning_rate=0.01"),
+        *("--set", "depth=1"),
         *("--checkpoint", tmp_path / "state.npz", "--save", tmp_path / "u.npz"),
     )
     figures = figures_of(*arguments)
@@ -147,7 +148,7 @@ def test_a_network_is_trained_from_the_command_line(solver, tmp_path):
     assert (figures["solver"], figures["iterations"]) == (solver, 12)
     assert figures["stop_reason"] == "step limit"
     assert figures["rows"] == 3 * 9 + 2
-    assert figures["columns"] == {"pinn": 4 + 4 + 16 + 4 + 5, "fbpinn": 3 * (4 + 4 + 5)}[solver]
+    assert figures["columns"] == {"pinn": 4 + 4 + 5, "fbpinn": 3 * (4 + 4 + 5)}[solver]
     for key in ("columns_kept", "dropped_percent", "error_estimate"):
         assert figures[key] is None
     assert figures["condition"] == {"M": None, "M_hat": None, "preconditioned": None}

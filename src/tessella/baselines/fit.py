@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.assembly import Weighed, evaluate_matrix, weigh
-from tessella.baselines import checkpoint
+from tessella.baselines.checkpoint import describe_training, load_checkpoint, save_checkpoint
 from tessella.baselines.network import Parameters, initial_parameters
 from tessella.baselines.objective import Objective, build_objective
 from tessella.baselines.training import (
@@ -142,12 +142,12 @@ def _train(
     state, history, keep = begin(initial_parameters(basis)), None, None
     if training.checkpoint is not None:
         path = Path(training.checkpoint)
-        about = checkpoint.describe(problem, basis, training)
+        about = describe_training(problem, basis)
         if path.exists():
-            state, history = checkpoint.load(path, about, objective, state)
+            state, history = load_checkpoint(path, about, objective, state)
 
         def keep(state, history):  # type: ignore[no-untyped-def]
-            checkpoint.save(path, about, objective, state, history)
+            save_checkpoint(path, about, objective, state, history)
 
     return train(objective, state, training, monitor, progress, history, keep)
 
