@@ -135,6 +135,31 @@ def test_solvers_by_name(solver):
     assert figures["error"]["max"] < 10
 
 
+@pytest.mark.parametrize("solver", ["pinn", "fbpinn"])
+def test_a_network_is_trained_from_the_command_line(solver, tmp_path):
+    arguments = (
+        *("harmonic-oscillator", "--solver", solver, "--set", "steps=12", "--set", "hidden=4"),
+        *("--set", "subdomains=3", "--set", "omega0=10", "--set", "learning_rate=0.01"),
+        *("--set", "depth=1"),
+        *("--checkpoint", tmp_path / "state.npz", "--save", tmp_path / "u.npz"),
+    )
+    figures = figures_of(*arguments)
+    assert set(figures) >= set(CONTRACT)
+    assert (figures["solver"], figures["iterations"]) == (solver, 12)
+    assert figures["stop_reason"] == "step limit"
+    assert figures["rows"] == 3 * 9 + 2
+    assert figures["columns"] == {"pinn": 4 + 4 + 5, "fbpinn": 3 * (4 + 4 + 5)}[solver]
+    for key in ("columns_kept", "dropped_percent", "error_estimate"):
+        assert figures[key] is None
+    assert figures["condition"] == {"M": None, "M_hat": None, "preconditioned": None}
+    assert figures["seconds"]["filter"] is None
+    assert all(figures["seconds"][key] >= 0 for key in ("assemble", "solve", "compile", "total"))
+    assert figures["error_oracle_minimum"] <= figures["error"]["l1_normalised"]
+    assert figures["settings"]["learning_rate"] == 0.01
+    assert ts.load(tmp_path / "u.npz").report.error == figures["error"]
+    assert figures_of(*arguments, "--set", "steps=20")["iterations"] == 20
+
+
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
@@ -182,6 +207,9 @@ def mistake(monkeypatch, capsys):
         (["solve", "wave", "--set", "features=0"], "features must be a whole number >= 1, got 0"),
         (["solve", "wave", "--set", "overlap=0.5"], "overlap=0.5 leaves"),
         (["solve", "wave", "--set", "subdomains=4000"], "GiB are free: use fewer features"),
+        (["solve", "wave", "--solver", "pinn", "--set", "sigma=1"], "unknown setting 'sigma' for"),
+        (["solve", "wave", "--solver", "pinn", "--condition"], "a pinn has no condition numbers"),
+        (["solve", "wave", "--checkpoint", "a.npz"], "only pinn and fbpinn keep checkpoints, not"),
         (["solve", "wave", "--json", "no/such/folder/u.json"], "does not exist: create it first"),
     ],
     ids=lambda value: " ".join(value[1:]) if isinstance(value, list) else "",

@@ -235,3 +235,21 @@ def test_settings_are_sorted_into_problem_and_method():
     )
     assert parameters == {"lambda": 1.0}
     assert (method.subdomains, method.sigma, method.features) == ((2, 3, 4), 0.5, 8)
+
+
+@pytest.mark.parametrize("preset", ["as-run", "printed"])
+@pytest.mark.parametrize(
+    ("name", "pinn", "fbpinn"),
+    [
+        ("harmonic-oscillator", (2, 64), (1, 8)),
+        ("laplace", (2, 128), (1, 16)),
+        ("wave", (2, 128), (1, 8)),
+    ],
+)
+def test_the_networks_of_the_papers_tables(name, preset, pinn, fbpinn):
+    chosen = ts.gallery.get(name).preset(preset)
+    for solver, size in (("pinn", pinn), ("fbpinn", fbpinn)):
+        method = chosen.trained(solver)
+        assert (method.depth, method.hidden) == size
+        assert (method.steps, method.learning_rate) == (10_000, 1e-3)
+        assert method.subdomains == chosen.method.subdomains

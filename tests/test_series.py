@@ -82,3 +82,16 @@ def test_many_points_are_evaluated_like_few(rng):
     points = rng.uniform([-1, -1, 0], [1, 1, 1], (5000, 3))
     wave = WAVES["middle"]
     np.testing.assert_allclose(wave(points)[-3:], wave(points[-3:]), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize("wave", [GaussianWave(0.3, cutoff=1e-4), GaussianWave(0.15, cutoff=1e-6)])
+def test_the_rms_bound_holds_on_a_grid_and_is_not_idle(wave):
+    """Against the series with every mode and a finer cutoff, over the square at some time."""
+    ticks = np.linspace(-1, 1, 26)[:-1]
+    x, y = np.meshgrid(ticks, ticks)
+    points = np.column_stack([x.ravel(), y.ravel(), np.full(x.size, 0.37)])
+    error = np.sqrt(np.mean((wave(points) - GaussianWave(wave.width, cutoff=0.0)(points)) ** 2))
+    assert error <= wave.rms_bound
+    if wave.width < 0.2:
+        assert error > 0.3 * wave.rms_bound
+    assert GaussianWave(0.2).rms_bound < 1e-6

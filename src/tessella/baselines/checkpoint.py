@@ -11,7 +11,7 @@ import numpy as np
 
 from tessella import archive
 from tessella.baselines.objective import Objective
-from tessella.baselines.training import State, Training
+from tessella.baselines.training import State
 from tessella.basis import Basis
 from tessella.domain import Array
 from tessella.problem import Problem
@@ -19,8 +19,8 @@ from tessella.problem import Problem
 VERSION = 1
 
 
-def describe(problem: Problem, basis: Basis, training: Training) -> dict[str, Any]:
-    """What must agree for a training to go on; the number of steps may change."""
+def describe_training(problem: Problem, basis: Basis) -> dict[str, Any]:
+    """What must agree for a training to go on; steps and learning rate may change."""
     features, decomposition = basis.features, basis.decomposition
     return {
         "problem": problem.name,
@@ -32,21 +32,20 @@ def describe(problem: Problem, basis: Basis, training: Training) -> dict[str, An
         "activation": features.function.name,
         "scale": features.scale,
         "seed": basis.seed,
-        "learning_rate": training.learning_rate,
     }
 
 
-def save(
+def save_checkpoint(
     path: Path, about: dict[str, Any], objective: Objective, state: State, history: Array
 ) -> None:
     leaves = {f"state_{i}": np.asarray(leaf) for i, leaf in enumerate(jax.tree.leaves(state))}
     header = {"about": about}
     archive.write(
-        path, "checkpoint", VERSION, header, history=history, probe=probe(objective), **leaves
+        path, "checkpoint", VERSION, header, history=history, probe=_probe(objective), **leaves
     )
 
 
-def load(
+def load_checkpoint(
     path: Path, about: dict[str, Any], objective: Objective, fresh: State
 ) -> tuple[State, Array]:
     """The stored state, if it is of this problem and these networks."""
@@ -58,7 +57,7 @@ def load(
                 f"the checkpoint {path} has {key} {stored.get(key)!r}, but this training "
                 f"{value!r}: name another file, or delete it to start afresh"
             )
-    found = probe(objective)
+    found = _probe(objective)
     same = found.shape == arrays["probe"].shape
     if not (same and np.allclose(found, arrays["probe"], rtol=1e-9, atol=0)):
         raise ValueError(
@@ -73,7 +72,7 @@ def load(
     return jax.tree.unflatten(tree, read), arrays["history"]
 
 
-def probe(objective: Objective) -> Array:
+def _probe(objective: Objective) -> Array:
     """A few sums over the rows' coefficients and right-hand sides that tell problems apart."""
     parts = [float(jnp.abs(objective.target).sum()), float(objective.target.size)]
     for batch in objective.batches:

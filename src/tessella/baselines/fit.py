@@ -10,15 +10,24 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.assembly import Weighed, evaluate_matrix, weigh
-from tessella.baselines import checkpoint
+from tessella.baselines.checkpoint import describe_training, load_checkpoint, save_checkpoint
 from tessella.baselines.network import Parameters, initial_parameters
 from tessella.baselines.objective import Objective, build_objective
-from tessella.baselines.training import ADVICE, Monitor, Trained, Training, advance, begin, train
+from tessella.baselines.training import (
+    ADVICE,
+    Ending,
+    Monitor,
+    Trained,
+    Training,
+    advance,
+    begin,
+    train,
+)
 from tessella.basis import Basis, with_layers
 from tessella.collocation import Grid, Rows
 from tessella.domain import Array
 from tessella.features import Layer
-from tessella.linalg.iteration import Progress
+from tessella.linalg.iteration import History, Progress
 from tessella.memory import device_name, peak_mib
 from tessella.operators import Identity
 from tessella.problem import Problem
@@ -59,11 +68,14 @@ def fit(
             trained.history,
         )
         errors = solution.errors(at) if at is not None else None
+        history = _with_last_error(trained, errors)
         rule = float(monitor(trained.best)) if monitor is not None else None
         r = np.asarray(jax.jit(Objective.residual)(objective, trained.parameters))
     report = dataclasses.replace(
         solution.report,
         error=errors,
+        oracle_iteration=(history.oracle() or (None, None))[0],
+        error_oracle_minimum=(history.oracle() or (None, None))[1],
         error_at_stopping_rule=rule,
         stopping_rule_iteration=trained.best_step if rule is not None else None,
         residual={
@@ -73,7 +85,17 @@ def fit(
         seconds=watch.total(),
         peak_memory_mib=peak_mib(),
     )
-    return dataclasses.replace(solution, report=report)
+    return dataclasses.replace(solution, report=report, history=history)
+
+
+def _with_last_error(trained: Trained, errors: dict[str, float] | None) -> History:
+    """The last state's error, which was measured last, enters the history as well."""
+    history = trained.history
+    if errors is None or trained.ending is Ending.DIVERGED or not history.error.size:
+        return history
+    error = history.error.copy()
+    error[-1] = errors["l1_normalised"]
+    return dataclasses.replace(history, error=error)
 
 
 def least_squares(
@@ -120,12 +142,12 @@ def _train(
     state, history, keep = begin(initial_parameters(basis)), None, None
     if training.checkpoint is not None:
         path = Path(training.checkpoint)
-        about = checkpoint.describe(problem, basis, training)
+        about = describe_training(problem, basis)
         if path.exists():
-            state, history = checkpoint.load(path, about, objective, state)
+            state, history = load_checkpoint(path, about, objective, state)
 
         def keep(state, history):  # type: ignore[no-untyped-def]
-            checkpoint.save(path, about, objective, state, history)
+            save_checkpoint(path, about, objective, state, history)
 
     return train(objective, state, training, monitor, progress, history, keep)
 
@@ -138,7 +160,6 @@ def _report(
     trained: Trained,
     weights: dict[str, float],
 ) -> Report:
-    oracle = trained.history.oracle()
     return Report(
         problem=problem.name,
         parameters=dict(problem.parameters),
@@ -152,6 +173,4 @@ def _report(
         stop_reason=str(trained.ending),
         advice=ADVICE[trained.ending],
         weights=weights,
-        oracle_iteration=oracle[0] if oracle else None,
-        error_oracle_minimum=oracle[1] if oracle else None,
     )

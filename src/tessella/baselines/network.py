@@ -58,7 +58,7 @@ def apply_operator(
         else:
             phi = deep_derivatives(activation, network.layers, list(z), rates, gammas)
         total = sum(phi[gamma] * c[gamma] for gamma in gammas)
-    return (a[:, None] * total).sum(axis=0) + bias * c[zero]
+    return a @ total + bias * c[zero]
 
 
 def _carry_operator(
@@ -76,22 +76,31 @@ def _carry_operator(
     order = 2 if second else 1 if first else 0
     axes = sorted({i for pair in second for i in pair})
     f: Any = z
+    Ls: Any = None
     Lf: Any = None
+    Q: Any = None
     Df: dict[int, jax.Array] = {}
     for level, (W, b) in enumerate(layers):
         if level == 0:
-            s = b[:, None] + sum(W[:, i, None] * z[i] for i in range(d))
+            # D_i s = W_i is the same everywhere, which leaves three products with small matrices.
+            s = jnp.column_stack([W, b]) @ jnp.concatenate([z, jnp.ones_like(z[:1])])
             Ds = {i: W[:, i, None] for i in axes}
-            Ls: Any = sum(W[:, i, None] * c_i for i, c_i in first.items())
+            if first:
+                Ls = W[:, np.array(list(first))] @ jnp.stack(list(first.values()))
+            if second:
+                pairs = jnp.stack([W[:, i] * W[:, j] for i, j in second], axis=1)
+                Q = pairs @ jnp.stack(list(second.values()))
         else:
             s = b[:, None] + W @ f
             Ds = {i: W @ Df[i] for i in axes}
             Ls = W @ Lf if order else None
+            if second:
+                Q = sum(c_ij * (Ds[i] * Ds[j]) for (i, j), c_ij in second.items())
         sigma = activation.derivatives(s, order)
         f = sigma[0]
         if order:
             Lf = sigma[1] * Ls
         if order == 2:
-            Lf = Lf + sigma[2] * sum(c_ij * (Ds[i] * Ds[j]) for (i, j), c_ij in second.items())
+            Lf = Lf + sigma[2] * Q
             Df = {i: sigma[1] * Ds[i] for i in axes}
     return f, Lf
