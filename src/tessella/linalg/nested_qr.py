@@ -105,6 +105,26 @@ class FrontFactor:
 
 
 @dataclass(frozen=True)
+class Leftover:
+    """Rows that a front hands to its parent: full ones, and then a triangle.
+
+    The triangle is a view into the front's factor, which keeps Householder vectors below it: a copy
+    of all triangles of a level would be a quarter of all memory.
+    """
+
+    full: Array
+    triangle: Array
+
+    @property
+    def rows(self) -> int:
+        return len(self.full) + len(self.triangle)
+
+    def copy_into(self, F: Array, columns: np.ndarray) -> None:
+        F[: len(self.full), columns] = self.full
+        F[len(self.full) : self.rows, columns] = np.triu(self.triangle)
+
+
+@dataclass(frozen=True)
 class Factorisation:
     """All fronts, ready to solve. `dropped[level]` counts the columns found dependent there."""
 
@@ -158,7 +178,7 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
     scale = _column_scale(A)
     fronts: list[Any] = [None] * len(plan.fronts)
     left: list[Any] = [None] * len(plan.fronts)
-    seen: dict[Any, tuple[FrontFactor, Array]] = {}
+    seen: dict[Any, tuple[FrontFactor, Leftover]] = {}
     reused: list[int] = []
     keys: list[Any] = [None] * len(plan.fronts)
     dropped: dict[int, int] = {}
@@ -167,7 +187,7 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
     )
 
     def assemble(front: Front) -> Array:
-        rows = len(front.rows) + sum(len(left[k]) for k in front.children)
+        rows = len(front.rows) + sum(left[k].rows for k in front.children)
         G = np.zeros((len(front.columns), rows))  # transposed, as the blocks are stored
         for piece in front.pieces:
             block = blocks[piece.block]
@@ -193,8 +213,8 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
             return
         start = own_rows
         for k in front.children:
-            F[start : start + len(left[k]), plan.fronts[k].into_parent] = left[k]
-            start += len(left[k])
+            left[k].copy_into(F[start:], plan.fronts[k].into_parent)
+            start += left[k].rows
         fronts[i], left[i] = _factor_front(F, front.own, tolerance)
         seen[keys[i]] = fronts[i], left[i]
 
@@ -211,21 +231,21 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
     return Factorisation(plan, fronts, scale, dropped, len(reused))
 
 
-def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Array]:
+def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]:
     """QR of a front; returns its factor and the rows left over for the parent."""
     m, n = F.shape
     Q, whole = dense_qr.factor(F)
     r = min(m, own)
-    R = np.asfortranarray(np.triu(whole[:r, :own]))
     C = whole[:r, own:]
-    below = np.triu(whole[r:, own:])
+    below = whole[r:, own:]
     order = np.arange(own)
-    if r == own and _safely_regular(R, tolerance):
-        # A view: below its diagonal lie Householder vectors, which dtrtrs does not read.
-        return FrontFactor(Q, order, whole[:own, :own], C, None), below
+    nothing = np.zeros((0, n - own))
+    # Below the diagonal of `whole` lie Householder vectors, which dtrtrs and dtrcon do not read.
+    if r == own and _safely_regular(whole[:own, :own], tolerance):
+        return FrontFactor(Q, order, whole[:own, :own], C, None), Leftover(nothing, below)
     if r == 0:
-        empty = np.zeros((0, 0)), np.zeros((0, n - own))
-        return FrontFactor(Q, order, *empty, None), below
+        return FrontFactor(Q, order, np.zeros((0, 0)), nothing, None), Leftover(nothing, below)
+    R = np.asfortranarray(np.triu(whole[:r, :own]))
     qr2, pivots, tau2, _, info = lapack.dgeqp3(R, lwork=2 * own + (own + 1) * 32)
     assert info == 0
     diagonal = np.abs(np.diag(qr2))
@@ -233,8 +253,7 @@ def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Ar
     second = qr2[:, : len(tau2)], tau2
     C = apply_transpose(*second, np.asfortranarray(C))
     R = np.asfortranarray(np.triu(qr2[:kept, :kept]))
-    left = np.concatenate([C[kept:], below])
-    return FrontFactor(Q, pivots - 1, R, C[:kept], second), left
+    return FrontFactor(Q, pivots - 1, R, C[:kept], second), Leftover(C[kept:], below)
 
 
 def _safely_regular(R: Array, tolerance: float) -> bool:
@@ -244,7 +263,7 @@ def _safely_regular(R: Array, tolerance: float) -> bool:
     if np.min(np.abs(np.diag(R))) <= tolerance:
         return False
     reciprocal, info = lapack.dtrcon(R)
-    smallest = reciprocal * np.max(np.sum(np.abs(R), axis=0))
+    smallest = reciprocal * np.max(np.sum(np.abs(np.triu(R)), axis=0))
     return info == 0 and smallest > 10 * tolerance * len(R)
 
 
