@@ -7,6 +7,7 @@ and columns stands at each row and column of the front.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -82,13 +83,17 @@ class Handed(NamedTuple):
 
 
 def factor_fronts(
-    A: BlockMatrix, plan: Elimination, scale: Array, tolerance: float
+    A: BlockMatrix,
+    plan: Elimination,
+    scale: Array,
+    tolerance: float,
+    report: Callable[[int], None],
 ) -> list[DeviceFront | FrontFactor]:
     """All fronts, level by level; the host only reads whether their triangles are regular."""
     place = [(g, b) for g, group in enumerate(A.groups) for b in range(len(group.heights))]
     fronts: list[Any] = [None] * len(plan.fronts)
     handed: list[Any] = [None] * len(plan.fronts)
-    for level in plan.levels:
+    for number, level in enumerate(plan.levels):
         factored = {}
         for i in level:
             front = plan.fronts[i]
@@ -109,6 +114,7 @@ def factor_fronts(
                 whole = np.asfortranarray(np.asarray(R)[:size, :n])
                 fronts[i], left = finish(known, whole, own, tolerance)
                 handed[i] = _handed(left, n - own)
+        report(number)
     return fronts
 
 

@@ -11,6 +11,7 @@ known from the pattern alone, before any number is touched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -64,7 +65,7 @@ class NestedQR:
         """The elimination tree and what factoring along it will cost; looks at the pattern only."""
         return eliminate(A, self.leaf)
 
-    def init(self, A: BlockMatrix) -> Factorisation:
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> Factorisation:
         """Factor once; the result solves for any number of right-hand sides."""
         plan = self.analyse(A)
         require(
@@ -72,7 +73,7 @@ class NestedQR:
             f"the QR of {A.shape[0]:,} x {A.shape[1]:,} (largest front {plan.largest:,} columns)",
             "use rrqr-lsqr, fewer features, or a smaller overlap",
         )
-        return factor(A, plan, self.tolerance)
+        return factor(A, plan, self.tolerance, progress)
 
     def solve(
         self,
@@ -130,13 +131,21 @@ class Factorisation:
         return x.reshape(n_columns, *b.shape[1:]), float(np.sqrt(lost))
 
 
-def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation:
+def factor(
+    A: BlockMatrix, plan: Elimination, tolerance: float, progress: Progress | None = None
+) -> Factorisation:
     """Numeric factorisation along the plan, on a GPU where it pays."""
     scale = _column_scale(A)
+
+    def report(level: int) -> None:
+        if progress:
+            done = sum(len(fronts) for fronts in plan.levels[: level + 1])
+            progress(done, len(plan.fronts), 1.0)
+
     if jax.default_backend() == "gpu" and plan.largest >= GPU_COLUMNS:
-        fronts, reused = device_qr.factor_fronts(A, plan, scale, tolerance), 0
+        fronts, reused = device_qr.factor_fronts(A, plan, scale, tolerance, report), 0
     else:
-        fronts, reused = _factor_fronts(A, plan, scale, tolerance)
+        fronts, reused = _factor_fronts(A, plan, scale, tolerance, report)
     dropped: dict[int, int] = {}
     for front, f in zip(plan.fronts, fronts, strict=True):
         missing = front.own - f.kept
@@ -146,7 +155,11 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
 
 
 def _factor_fronts(
-    A: BlockMatrix, plan: Elimination, scale: Array, tolerance: float
+    A: BlockMatrix,
+    plan: Elimination,
+    scale: Array,
+    tolerance: float,
+    report: Callable[[int], None],
 ) -> tuple[list[Any], int]:
     """The fronts of a level in parallel, from the leaves to the root; and how many were reused."""
     blocks = list(A.blocks())
@@ -191,12 +204,13 @@ def _factor_fronts(
         fronts[i], left[i] = dense_qr.factor(F, front.own, tolerance)
         seen[keys[i]] = fronts[i], left[i]
 
-    for level in plan.levels:
+    for number, level in enumerate(plan.levels):
         side_by_side(make, sorted(level, key=lambda i: -plan.fronts[i].flops))
         for i in level:
             for k in plan.fronts[i].children:
                 left[k] = None
         seen.clear()  # it holds the triangles left over, which only the level above needs
+        report(number)
     return fronts, len(reused)
 
 
