@@ -87,9 +87,6 @@ def solve(
     note = ""
     watch = Stopwatch()
 
-    with watch.phase("measure"):
-        at = test_points(problem, basis, test_grid)
-        exact = None if at is None else problem.exact_values(at)
     with watch.phase("assemble"):
         system = assemble(problem, basis, collocation.rows(problem, basis))
         jax.block_until_ready(system.M)
@@ -98,6 +95,8 @@ def solve(
     if chosen is None:
         chosen, note = choose(filtered.Q)
     with watch.phase("monitor"):
+        at = test_points(problem, basis, test_grid)
+        exact = None if at is None else problem.exact_values(at)
         monitor = error_monitor(problem, basis, filtered.preconditioner, at, chosen.iterative)
     with watch.phase("solve"):
         state = chosen.init(filtered.Q, progress)
