@@ -6,6 +6,7 @@ import pytest
 
 import tessella as ts
 from tessella.assembly import assemble
+from tessella.linalg.block_matrix import UNROLL
 from tessella.solution import error_monitor
 
 
@@ -104,3 +105,34 @@ def test_back_substitution_does_not_call_the_batched_solve_that_deadlocks():
     y = np.ones(pyramid.columns)
     compiled = jax.jit(lambda p, y: p.apply(y)).lower(preconditioner, y).compile()
     assert "trsm" not in compiled.as_text()
+
+
+def test_patches_never_join_blocks_of_two_levels():
+    problem = laplace(3)
+    pyramid = ts.Multilevel.pyramid(basis_on(problem, 8, 6))
+    M = assemble(problem, pyramid, ts.Grid(3.0).rows(problem, pyramid)).M
+    ends = np.cumsum([level.columns for level in pyramid.levels])
+    merged = ts.RRQR(0.0, patch=2).apply(M).Q
+    counts = [0, 0, 0]
+    for block, level in zip(merged.blocks(), merged.levels(), strict=True):
+        assert set(np.searchsorted(ends, block.columns, side="right")) == {level}
+        counts[level] += 1
+    assert counts == [1, 4, 16]
+    dense = M.to_dense()
+    for block in merged.blocks():
+        assert np.linalg.matrix_rank(dense[:, block.columns]) == len(block.columns)
+
+
+def test_patches_on_every_level_save_iterations():
+    problem = laplace(4)
+    pyramid = ts.Multilevel.pyramid(basis_on(problem, 16))
+    assert iterations(pyramid, problem, patch=2) <= 0.6 * iterations(pyramid, problem)
+
+
+@pytest.mark.parametrize("width", [UNROLL, UNROLL + 1])
+def test_narrow_and_wide_blocks_multiply_alike(column_blocks, rng, width):
+    dense = rng.standard_normal((50, 2 * width))
+    A = column_blocks(dense, 2)
+    v, u = rng.standard_normal(2 * width), rng.standard_normal(50)
+    assert np.allclose(A.matvec(v), dense @ v, atol=1e-12)
+    assert np.allclose(A.rmatvec(u), dense.T @ u, atol=1e-12)

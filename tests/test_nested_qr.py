@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 import tessella as ts
 from tessella.assembly import assemble
 from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
+from tessella.linalg.device_qr import DeviceFront, padded_size
 from tessella.linalg.dissection import block_graph, dissect, postorder
 from tessella.linalg.nested_qr import factor
 
@@ -267,16 +268,58 @@ def test_the_answer_does_not_depend_on_the_tree(leaf):
     assert np.allclose(x, dense_solution(A, b), atol=1e-10)
 
 
-def test_explicit_q_of_the_accelerator_path_agrees(monkeypatch):
-    """The GPU path, run here on the CPU by pretending to have one."""
-    A = grid_matrix((6, 6), 1, 4, 9)
-    b = np.random.default_rng(11).standard_normal(A.shape[0])
-    x, residual = ts.NestedQR(leaf=16).init(A).solve(b)
-    monkeypatch.setattr("tessella.linalg.dense_qr.GPU_COLUMNS", 8)
+@pytest.fixture
+def pretended_gpu(monkeypatch):
+    """Fronts on the device, which is the CPU here."""
+    monkeypatch.setattr("tessella.linalg.nested_qr.GPU_COLUMNS", 1)
+    monkeypatch.setattr("tessella.linalg.device_qr.STEP", 16)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
-    y, same = ts.NestedQR(leaf=16).init(A).solve(b)
-    assert np.allclose(x, y, atol=1e-11)
-    assert same == pytest.approx(residual)
+
+
+def test_fronts_on_the_device_give_the_same_answers(pretended_gpu):
+    A = grid_matrix((6, 6), 1, 4, 9)
+    B = np.random.default_rng(11).standard_normal((A.shape[0], 2))
+    made = ts.NestedQR(leaf=16).init(A)
+    assert len(made.fronts) > 5
+    assert all(isinstance(f, DeviceFront) for f in made.fronts)
+    x, residual = made.solve(B)
+    expected = dense_solution(A, B)
+    assert np.allclose(x, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
+    assert residual == pytest.approx(np.linalg.norm(A.to_dense() @ expected - B))
+
+
+def test_dependent_columns_are_found_on_the_device_too(pretended_gpu, monkeypatch):
+    A = grid_matrix((4, 4), 1, 4, 9)
+    (group,) = A.groups
+    values = np.array(group.values)
+    values[:, 3] = values[:, 0] + values[:, 1]
+    A = BlockMatrix((group._replace(values=jax.numpy.asarray(values)),), A.shape)
+    b = np.random.default_rng(14).standard_normal(A.shape[0])
+    device = ts.NestedQR(leaf=16).init(A)
+    x, residual = device.solve(b)
+    monkeypatch.setattr("tessella.linalg.nested_qr.GPU_COLUMNS", 1000)
+    host = ts.NestedQR(leaf=16).init(A)
+    y, same = host.solve(b)
+    assert device.dropped == host.dropped
+    assert sum(device.dropped.values()) == 16
+    assert residual == pytest.approx(same, rel=1e-10)
+    assert np.allclose(A.matvec(x), A.matvec(y), atol=1e-9)
+
+
+def test_fronts_with_fewer_rows_than_columns_on_the_device(pretended_gpu):
+    A = grid_matrix((12,), 1, 3, 4, seed=3)
+    b = np.random.default_rng(15).standard_normal(A.shape[0])
+    x, residual = ts.NestedQR(leaf=3).init(A).solve(b)
+    expected = dense_solution(A, b)
+    assert np.allclose(x, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
+    assert residual == pytest.approx(np.linalg.norm(A.to_dense() @ expected - b))
+
+
+def test_padded_sizes_are_few_and_at_least_the_size():
+    sizes = [padded_size(n) for n in range(1, 5000)]
+    assert all(n <= size <= max(128, 1.125 * n + 128) for n, size in enumerate(sizes, 1))
+    assert len(set(sizes)) <= 30
+    assert sizes == sorted(sizes)
 
 
 def test_lookup_and_scatter_give_the_same_product():

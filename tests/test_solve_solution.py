@@ -1,5 +1,6 @@
 """Whole solves: each kind of condition, functions in the span, and the solution as a function."""
 
+import dataclasses
 import json
 
 import jax.numpy as jnp
@@ -352,3 +353,10 @@ def test_printing_tells_what_happened(square_solution):
 def test_the_report_is_plain_json(square_solution):
     figures = square_solution.report.to_json()
     assert json.loads(json.dumps(figures, allow_nan=False)) == figures
+
+
+def test_a_bad_exact_solution_is_refused_before_the_solve(line_problem, monkeypatch):
+    problem = dataclasses.replace(line_problem(ts.Dirichlet(0.0)), exact=lambda p: p)
+    monkeypatch.setattr(ts.NestedQR, "init", None)
+    with pytest.raises(ValueError, match=r"the exact solution.* returned shape"):
+        ts.solve(problem, **SMALL, solver="nested-qr")

@@ -76,3 +76,15 @@ def test_auto_goes_direct_when_it_fits_and_iterates_when_not(system, monkeypatch
     assert note.startswith("iterative, because a direct solve would need")
     monkeypatch.undo()
     assert choose(Q, patience=0.0)[0].name == "lsqr"
+
+
+@pytest.mark.parametrize(
+    "solver", [ts.NestedQR(leaf=4), SOLVERS["as-cg"](), SOLVERS["as-cg"](streamed=True)]
+)
+def test_long_set_ups_show_progress(system, solver):
+    seen = []
+    solver.init(ts.RRQR(1e-3).apply(system.M).Q, lambda *figures: seen.append(figures))
+    done, total, residual = zip(*seen, strict=True)
+    assert list(done) == sorted(set(done))
+    assert done[-1] == total[0] == total[-1] > 1
+    assert set(residual) == {1.0}

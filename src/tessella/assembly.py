@@ -141,8 +141,9 @@ def evaluate_matrix(basis: AnyBasis, points: Array, symbol: dict[Orders, Array])
     """The operator with these coefficients on every basis function, at the points it reaches."""
     groups: list[Group] = []
     offset = 0
-    for level in basis.levels:
-        groups += _evaluate_level(level, points, symbol, offset)
+    for number, level in enumerate(basis.levels):
+        own = _evaluate_level(level, points, symbol, offset)
+        groups += [group._replace(level=number) for group in own]
         offset += level.columns
     return BlockMatrix(tuple(groups), (len(points), basis.columns))
 

@@ -230,7 +230,7 @@ class _ProgressBar:
             if time.perf_counter() - self.started < 2 or not sys.stderr.isatty():
                 return
             self.bar = Progress(
-                TextColumn("iteration {task.completed:,}"),
+                TextColumn("step {task.completed:,}"),
                 BarColumn(),
                 TextColumn("relative residual {task.fields[residual]:.1e}"),
                 TimeElapsedColumn(),
@@ -240,7 +240,7 @@ class _ProgressBar:
             )
             self.task = self.bar.add_task("", total=limit, residual=residual)
             self.bar.start()
-        self.bar.update(self.task, completed=done, residual=residual)
+        self.bar.update(self.task, completed=done, total=limit, residual=residual)
 
     def __exit__(self, *_: object) -> None:
         if self.bar is not None:

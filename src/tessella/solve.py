@@ -19,7 +19,7 @@ from tessella.linalg.rrqr import RRQR, Filtered, Unfiltered
 from tessella.linalg.solvers import Solver, by_name, choose, full_name
 from tessella.memory import device_name, peak_mib
 from tessella.problem import Problem
-from tessella.report import Report, Stopwatch
+from tessella.report import Report, Stopwatch, error_norms
 from tessella.solution import Solution, error_monitor, test_points
 
 
@@ -54,7 +54,7 @@ def solve(
 
     `test_grid` is where the error is measured if the problem has an exact solution (it plays no
     part in the solve), `condition=True` also computes condition numbers, and `progress` is called
-    with (iterations, limit, relative residual).
+    with (iterations, limit, relative residual), and with (parts done, parts, 1) during a set-up.
     """
     if basis is None:
         if subdomains is None or features is None:
@@ -94,11 +94,12 @@ def solve(
         filtered = filter.apply(system.M)
     if chosen is None:
         chosen, note = choose(filtered.Q)
-    at = test_points(problem, basis, test_grid)
     with watch.phase("monitor"):
+        at = test_points(problem, basis, test_grid)
+        exact = None if at is None else problem.exact_values(at)
         monitor = error_monitor(problem, basis, filtered.preconditioner, at, chosen.iterative)
     with watch.phase("solve"):
-        state = chosen.init(filtered.Q)
+        state = chosen.init(filtered.Q, progress)
         result = chosen.solve(state, system.h, monitor, progress)
         a = np.asarray(filtered.preconditioner.apply(result.x))
 
@@ -108,7 +109,7 @@ def solve(
             report = dataclasses.replace(report, condition=_conditions(system, filtered))
     solution = Solution(problem, basis, a, report, result.history)
     with watch.phase("measure"):
-        errors = solution.errors(at) if at is not None else None
+        errors = error_norms(solution(at), exact) if at is not None and exact is not None else None
     report = dataclasses.replace(
         report,
         error=errors,

@@ -1,21 +1,22 @@
-"""Dense QR of one front: Householder form by LAPACK, or an explicit Q on a GPU."""
+"""Dense QR of one front by LAPACK, and what becomes of its triangle."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import lapack
 
 from tessella.domain import Array
 
-GPU_COLUMNS = 192
-"""Fronts of at least this many columns are worth the transfer to a GPU."""
 
-STEP = 128
-"""GPU fronts are padded with zeros to multiples of this, so that few shapes are compiled."""
+class DenseQR(Protocol):
+    """Q of a front, in whatever form."""
+
+    def transpose_times(self, c: Array) -> tuple[Array, float]:
+        """The part of Q^T c along Q's columns, and the squared norm of the rest of c."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,6 @@ class Householder:
     tau: Array
 
     def transpose_times(self, c: Array) -> tuple[Array, float]:
-        """The part of Q^T c along Q's columns, and the squared norm of the rest of c."""
         size = len(self.tau)
         if size == 0 or c.shape[1] == 0:
             return c[:size], float(np.sum(c[size:] ** 2))
@@ -35,50 +35,105 @@ class Householder:
 
 
 @dataclass(frozen=True)
-class Explicit:
-    """F = Q R with the columns of Q stored on the device, padded."""
+class FrontFactor:
+    """Dense QR of one front.
 
-    Q: jax.Array
-    rows: int
-    size: int
+    The first `kept` of the permuted own columns have the triangle `R` and the coupling `C` to the
+    columns of the ancestors. `second` re-triangularises own columns that turned out dependent.
+    """
 
-    def transpose_times(self, c: Array) -> tuple[Array, float]:
-        padded = np.zeros((self.Q.shape[0], c.shape[1]))
-        padded[: self.rows] = c
-        along, rest = _project(self.Q, padded)
-        return np.array(along[: self.size]), float(rest)
+    Q: DenseQR
+    order: np.ndarray
+    R: Array
+    C: Array
+    second: tuple[Array, Array] | None
+
+    @property
+    def kept(self) -> int:
+        return len(self.R)
+
+    def reduce(self, c: Array) -> tuple[Array, Array, float]:
+        """Q^T c: what its own columns fit, what the parent gets, and the squares of the rest."""
+        c, rest = self.Q.transpose_times(c)
+        if self.second is not None:
+            r = len(self.second[1])
+            c[:r] = apply_transpose(*self.second, c[:r])
+        return c[: self.kept], c[self.kept :], rest
+
+    def substitute(self, fitted: Array, beyond: Array) -> Array:
+        """The kept own unknowns, given those of the ancestors."""
+        rest = fitted - self.C @ beyond
+        if not self.kept:
+            return rest
+        own, info = lapack.dtrtrs(self.R, rest)
+        assert info == 0
+        return own
 
 
-DenseQR = Householder | Explicit
+@dataclass(frozen=True)
+class Leftover:
+    """Rows that a front hands to its parent: full ones, and then a triangle.
+
+    The triangle is a view into the front's factor, which keeps Householder vectors below it: a copy
+    of all triangles of a level would be a quarter of all memory.
+    """
+
+    full: Array
+    triangle: Array
+
+    @property
+    def rows(self) -> int:
+        return len(self.full) + len(self.triangle)
+
+    def copy_into(self, F: Array, columns: np.ndarray) -> None:
+        F[: len(self.full), columns] = self.full
+        F[len(self.full) : self.rows, columns] = np.triu(self.triangle)
 
 
-@jax.jit
-def _project(Q: jax.Array, c: jax.Array) -> tuple[jax.Array, jax.Array]:
-    along = Q.T @ c
-    return along, jnp.sum((c - Q @ along) ** 2)
-
-
-@jax.jit
-def _device_qr(F: jax.Array) -> tuple[jax.Array, jax.Array]:
-    Q, R = jnp.linalg.qr(F)
-    return Q, R
-
-
-def factor(F: Array) -> tuple[DenseQR, Array]:
-    """(Q, R) of a front, with R of shape (min(m, n), n); F is overwritten."""
+def factor(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]:
+    """QR of a front, which is overwritten; its factor and the rows left over for the parent."""
     m, n = F.shape
     size = min(m, n)
     if size == 0:
-        return Householder(F, np.zeros(0)), np.zeros((0, n))
-    if n >= GPU_COLUMNS and m >= n and jax.default_backend() == "gpu":
-        rows, columns = (-(-k // STEP) * STEP for k in F.shape)
-        padded = np.zeros((rows, columns))
-        padded[:m, :n] = F
-        Q, R = _device_qr(padded)
-        return Explicit(Q[:, :n], m, n), np.asfortranarray(R[:n, :n])
+        return finish(Householder(F, np.zeros(0)), np.zeros((0, n)), own, tolerance)
     qr, tau, _, info = lapack.dgeqrf(F, lwork=64 * n, overwrite_a=1)
     assert info == 0
-    return Householder(qr, tau), qr[:size]
+    return finish(Householder(qr, tau), qr[:size], own, tolerance)
+
+
+def finish(Q: DenseQR, whole: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]:
+    """Split the triangle of a front (whatever lies below its diagonal) after its own columns."""
+    n = whole.shape[1]
+    r = min(len(whole), own)
+    C = whole[:r, own:]
+    below = whole[r:, own:]
+    order = np.arange(own)
+    nothing = np.zeros((0, n - own))
+    # Below the diagonal of `whole` lie Householder vectors, which dtrtrs and dtrcon do not read.
+    if r == own and _safely_regular(whole[:own, :own], tolerance):
+        return FrontFactor(Q, order, whole[:own, :own], C, None), Leftover(nothing, below)
+    if r == 0:
+        return FrontFactor(Q, order, np.zeros((0, 0)), nothing, None), Leftover(nothing, below)
+    R = np.asfortranarray(np.triu(whole[:r, :own]))
+    qr2, pivots, tau2, _, info = lapack.dgeqp3(R, lwork=2 * own + (own + 1) * 32)
+    assert info == 0
+    diagonal = np.abs(np.diag(qr2))
+    kept = int(np.count_nonzero(diagonal > max(tolerance, 0.0)))
+    second = qr2[:, : len(tau2)], tau2
+    C = apply_transpose(*second, np.asfortranarray(C))
+    R = np.asfortranarray(np.triu(qr2[:kept, :kept]))
+    return FrontFactor(Q, pivots - 1, R, C[:kept], second), Leftover(C[kept:], below)
+
+
+def _safely_regular(R: Array, tolerance: float) -> bool:
+    """Whether no column of the triangle can be within tolerance of dependence."""
+    if len(R) == 0:
+        return True
+    if np.min(np.abs(np.diag(R))) <= tolerance:
+        return False
+    reciprocal, info = lapack.dtrcon(R)
+    smallest = reciprocal * np.max(np.sum(np.abs(np.triu(R)), axis=0))
+    return info == 0 and smallest > 10 * tolerance * len(R)
 
 
 def apply_transpose(qr: Array, tau: Array, c: Array) -> Array:

@@ -30,7 +30,8 @@ SMALLEST_TOLERANCE = 1e-16
 """Positive tolerances below this could never be met in double precision."""
 
 Progress = Callable[[int, int, float], None]
-"""Called with (iterations done, iteration limit, relative residual)."""
+"""Called with (iterations done, iteration limit, relative residual); during a set-up or a direct
+solve with (parts done, parts, 1), since 1 is the relative residual of x = 0."""
 
 
 class Stop(StrEnum):
@@ -140,7 +141,7 @@ class Iterative(ABC, Generic[State]):
         return self.atol == 0 and self.btol == 0
 
     @abstractmethod
-    def init(self, A: BlockMatrix) -> State:
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> State:
         """What can be reused for another right-hand side; refuses a matrix it cannot work on."""
 
     @staticmethod

@@ -251,7 +251,7 @@ class LSQR(Iterative[BlockMatrix]):
     _begin = staticmethod(_lsqr_begin)
     _step = staticmethod(_lsqr_step)
 
-    def init(self, A: BlockMatrix) -> BlockMatrix:
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
         """LSQR reuses nothing between right-hand sides but the matrix itself."""
         return checked(A, self.sizes)
 
@@ -268,7 +268,7 @@ class LSMR(Iterative[BlockMatrix]):
     _begin = staticmethod(_lsmr_begin)
     _step = staticmethod(_lsmr_step)
 
-    def init(self, A: BlockMatrix) -> BlockMatrix:
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
         """LSMR reuses nothing between right-hand sides but the matrix itself."""
         return checked(A, self.sizes)
 
@@ -376,5 +376,5 @@ class CG(OnNormalEquations):
 
     name: ClassVar[str] = "cg"
 
-    def init(self, A: BlockMatrix) -> NormalEquations:
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> NormalEquations:
         return NormalEquations(checked(A, self.sizes), gramian(A) if self.gramian else None)

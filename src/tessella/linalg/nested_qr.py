@@ -11,21 +11,26 @@ known from the pattern alone, before any number is touched.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.linalg import lapack
 
 from tessella.domain import Array
-from tessella.linalg import dense_qr
+from tessella.linalg import dense_qr, device_qr
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.dense_qr import DenseQR, apply_transpose
+from tessella.linalg.dense_qr import FrontFactor, Leftover
+from tessella.linalg.device_qr import DeviceFront
 from tessella.linalg.elimination import Elimination, Front, eliminate
 from tessella.linalg.iteration import History, Monitor, Progress, SolverResult, Stop
 from tessella.linalg.threads import side_by_side
 from tessella.memory import require
+
+GPU_COLUMNS = 192
+"""A plan whose largest front has so many columns is worth the way to a GPU."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +65,7 @@ class NestedQR:
         """The elimination tree and what factoring along it will cost; looks at the pattern only."""
         return eliminate(A, self.leaf)
 
-    def init(self, A: BlockMatrix) -> Factorisation:
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> Factorisation:
         """Factor once; the result solves for any number of right-hand sides."""
         plan = self.analyse(A)
         require(
@@ -68,7 +73,7 @@ class NestedQR:
             f"the QR of {A.shape[0]:,} x {A.shape[1]:,} (largest front {plan.largest:,} columns)",
             "use rrqr-lsqr, fewer features, or a smaller overlap",
         )
-        return factor(A, plan, self.tolerance)
+        return factor(A, plan, self.tolerance, progress)
 
     def solve(
         self,
@@ -86,30 +91,11 @@ class NestedQR:
 
 
 @dataclass(frozen=True)
-class FrontFactor:
-    """Dense QR of one front.
-
-    The first `kept` of the permuted own columns have the triangle `R` and the coupling `C` to the
-    columns of the ancestors. `second` re-triangularises own columns that turned out dependent.
-    """
-
-    Q: DenseQR
-    order: np.ndarray
-    R: Array
-    C: Array
-    second: tuple[Array, Array] | None
-
-    @property
-    def kept(self) -> int:
-        return len(self.R)
-
-
-@dataclass(frozen=True)
 class Factorisation:
     """All fronts, ready to solve. `dropped[level]` counts the columns found dependent there."""
 
     plan: Elimination
-    fronts: list[FrontFactor]
+    fronts: list[FrontFactor | DeviceFront]
     scale: Array
     dropped: dict[int, int]
     reused: int
@@ -134,40 +120,60 @@ class Factorisation:
             c = np.concatenate([B[front.rows], *(handed[k] for k in front.children)])
             for k in front.children:
                 handed[k] = None
-            c, rest = f.Q.transpose_times(c)
-            if f.second is not None:
-                r = len(f.second[1])
-                c[:r] = apply_transpose(*f.second, c[:r])
-            finished[i], handed[i] = c[: f.kept], c[f.kept :]
+            finished[i], handed[i], rest = f.reduce(c)
             lost += rest
         lost += float(np.sum(handed[-1] ** 2))
         for i in reversed(range(len(self.fronts))):
             front, f = self.plan.fronts[i], self.fronts[i]
-            rest = finished[i] - f.C @ x[front.columns[front.own :]]
-            if f.kept:
-                own, info = lapack.dtrtrs(f.R, rest)
-                assert info == 0
-                x[front.columns[f.order[: f.kept]]] = own
+            own = f.substitute(finished[i], x[front.columns[front.own :]])
+            x[front.columns[f.order[: f.kept]]] = own
         x *= self.scale[:, None]
         return x.reshape(n_columns, *b.shape[1:]), float(np.sqrt(lost))
 
 
-def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation:
-    """Numeric factorisation: the fronts of a level in parallel, from the leaves to the root."""
-    blocks = list(A.blocks())
+def factor(
+    A: BlockMatrix, plan: Elimination, tolerance: float, progress: Progress | None = None
+) -> Factorisation:
+    """Numeric factorisation along the plan, on a GPU where it pays."""
     scale = _column_scale(A)
+
+    def report(level: int) -> None:
+        if progress:
+            done = sum(len(fronts) for fronts in plan.levels[: level + 1])
+            progress(done, len(plan.fronts), 1.0)
+
+    if jax.default_backend() == "gpu" and plan.largest >= GPU_COLUMNS:
+        fronts, reused = device_qr.factor_fronts(A, plan, scale, tolerance, report), 0
+    else:
+        fronts, reused = _factor_fronts(A, plan, scale, tolerance, report)
+    dropped: dict[int, int] = {}
+    for front, f in zip(plan.fronts, fronts, strict=True):
+        missing = front.own - f.kept
+        if missing:
+            dropped[front.level] = dropped.get(front.level, 0) + missing
+    return Factorisation(plan, fronts, scale, dropped, reused)
+
+
+def _factor_fronts(
+    A: BlockMatrix,
+    plan: Elimination,
+    scale: Array,
+    tolerance: float,
+    report: Callable[[int], None],
+) -> tuple[list[Any], int]:
+    """The fronts of a level in parallel, from the leaves to the root; and how many were reused."""
+    blocks = list(A.blocks())
     fronts: list[Any] = [None] * len(plan.fronts)
     left: list[Any] = [None] * len(plan.fronts)
-    seen: dict[Any, tuple[FrontFactor, Array]] = {}
+    seen: dict[Any, tuple[FrontFactor, Leftover]] = {}
     reused: list[int] = []
     keys: list[Any] = [None] * len(plan.fronts)
-    dropped: dict[int, int] = {}
     probe = np.random.default_rng(0).standard_normal(
         max((f.shape[0] for f in plan.fronts), default=1)
     )
 
     def assemble(front: Front) -> Array:
-        rows = len(front.rows) + sum(len(left[k]) for k in front.children)
+        rows = len(front.rows) + sum(left[k].rows for k in front.children)
         G = np.zeros((len(front.columns), rows))  # transposed, as the blocks are stored
         for piece in front.pieces:
             block = blocks[piece.block]
@@ -193,59 +199,19 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
             return
         start = own_rows
         for k in front.children:
-            F[start : start + len(left[k]), plan.fronts[k].into_parent] = left[k]
-            start += len(left[k])
-        fronts[i], left[i] = _factor_front(F, front.own, tolerance)
+            left[k].copy_into(F[start:], plan.fronts[k].into_parent)
+            start += left[k].rows
+        fronts[i], left[i] = dense_qr.factor(F, front.own, tolerance)
         seen[keys[i]] = fronts[i], left[i]
 
-    for level in plan.levels:
+    for number, level in enumerate(plan.levels):
         side_by_side(make, sorted(level, key=lambda i: -plan.fronts[i].flops))
         for i in level:
             for k in plan.fronts[i].children:
                 left[k] = None
         seen.clear()  # it holds the triangles left over, which only the level above needs
-    for front, f in zip(plan.fronts, fronts, strict=True):
-        missing = front.own - f.kept
-        if missing:
-            dropped[front.level] = dropped.get(front.level, 0) + missing
-    return Factorisation(plan, fronts, scale, dropped, len(reused))
-
-
-def _factor_front(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Array]:
-    """QR of a front; returns its factor and the rows left over for the parent."""
-    m, n = F.shape
-    Q, whole = dense_qr.factor(F)
-    r = min(m, own)
-    R = np.asfortranarray(np.triu(whole[:r, :own]))
-    C = whole[:r, own:]
-    below = np.triu(whole[r:, own:])
-    order = np.arange(own)
-    if r == own and _safely_regular(R, tolerance):
-        # A view: below its diagonal lie Householder vectors, which dtrtrs does not read.
-        return FrontFactor(Q, order, whole[:own, :own], C, None), below
-    if r == 0:
-        empty = np.zeros((0, 0)), np.zeros((0, n - own))
-        return FrontFactor(Q, order, *empty, None), below
-    qr2, pivots, tau2, _, info = lapack.dgeqp3(R, lwork=2 * own + (own + 1) * 32)
-    assert info == 0
-    diagonal = np.abs(np.diag(qr2))
-    kept = int(np.count_nonzero(diagonal > max(tolerance, 0.0)))
-    second = qr2[:, : len(tau2)], tau2
-    C = apply_transpose(*second, np.asfortranarray(C))
-    R = np.asfortranarray(np.triu(qr2[:kept, :kept]))
-    left = np.concatenate([C[kept:], below])
-    return FrontFactor(Q, pivots - 1, R, C[:kept], second), left
-
-
-def _safely_regular(R: Array, tolerance: float) -> bool:
-    """Whether no column of the triangle can be within tolerance of dependence."""
-    if len(R) == 0:
-        return True
-    if np.min(np.abs(np.diag(R))) <= tolerance:
-        return False
-    reciprocal, info = lapack.dtrcon(R)
-    smallest = reciprocal * np.max(np.sum(np.abs(R), axis=0))
-    return info == 0 and smallest > 10 * tolerance * len(R)
+        report(number)
+    return fronts, len(reused)
 
 
 def _column_scale(A: BlockMatrix) -> Array:

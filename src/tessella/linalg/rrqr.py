@@ -64,9 +64,10 @@ class RRQR:
     strong  swap columns until the factorisation is strong in the sense of Gu and Eisenstat (1996):
             |R_11^-1 R_12| <= f entrywise, so the kept columns span the block nearly as well as the
             singular vectors would; rarely different from plain pivoting, and slower.
-    patch   filter and factor patches of `patch` blocks along every axis as one. The paper's
-            preconditioner (1) ignores the coupling of overlapping neighbours; inside a patch it is
-            resolved exactly, at the price of larger blocks.
+    patch   filter and factor patches of `patch` blocks along every axis as one, level by level. The
+            paper's preconditioner (1) ignores the coupling of overlapping neighbours; inside a
+            patch it is resolved exactly, at the price of larger blocks. 2 suits a `Multilevel`
+            basis; 4 needs the fewest iterations and twice the memory.
     """
 
     prefix: ClassVar[str] = "rrqr-"
@@ -212,14 +213,18 @@ def _filtered_group(
 
 
 def _patches(M: BlockMatrix, size: int) -> np.ndarray:
-    """Label of the patch each block belongs to: `size` neighbours along every axis."""
-    positions = M.positions()
+    """Label of the patch each block belongs to: `size` neighbours of one level along every axis."""
+    positions, levels = M.positions(), M.levels()
     if positions is None:
         raise ValueError("patches need blocks with positions: use patch=1 for this matrix")
-    label = np.zeros(len(positions), dtype=np.int64)
-    for axis in range(positions.shape[1]):
-        place = np.unique(positions[:, axis], return_inverse=True)[1] // size
-        label = label * (int(place.max()) + 1) + place
+    label = np.zeros(len(levels), dtype=np.int64)
+    for level in np.unique(levels):
+        members = np.flatnonzero(levels == level)
+        local = np.zeros(len(members), dtype=np.int64)
+        for x in positions[members].T:
+            place = np.unique(x, return_inverse=True)[1] // size
+            local = local * (int(place.max()) + 1) + place
+        label[members] = local + label.max() + 1
     return label
 
 

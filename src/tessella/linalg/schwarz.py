@@ -125,13 +125,13 @@ class SchwarzCG(OnNormalEquations):
                 f"threshold relative to the largest eigenvalue, such as 1e-13"
             )
 
-    def init(self, A: BlockMatrix) -> SchwarzSystem:
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> SchwarzSystem:
         """The Gramian, the local inverses and their sum; refused if they would not fit."""
         checked(A, self.sizes)
         directions = None
         if self.pca is not None:
             A, directions = principal_directions(A, self.pca)
-        G, inverse = schwarz_inverse(A, self.blocks, self.cutoff, self.streamed)
+        G, inverse = schwarz_inverse(A, self.blocks, self.cutoff, self.streamed, progress)
         return SchwarzSystem(A, G if self.gramian else None, inverse, directions)
 
     def solve(
@@ -181,6 +181,7 @@ def schwarz_inverse(
     blocks: Blocks = "neighbourhood",
     cutoff: float = 1e-13,
     streamed: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[BlockMatrix, BlockMatrix]:
     """A = M^T M and A_AS^-1 = sum_j W_j^T A_j^+ W_j, symmetric block matrices."""
     p = pattern(A)
@@ -200,10 +201,13 @@ def schwarz_inverse(
         return [pseudo_inverse(_restricted(G, hoods[j], reach[j]), cutoff) for j in which]
 
     for part in _parts(len(hoods), streamed):
-        made = side_by_side(
-            inverses, [part[piece.start : piece.stop] for piece in chunks(len(part))]
-        )
-        for j, inverse in zip(part, (one for piece in made for one in piece), strict=True):
+        made: list[Array] = []
+        for batch in _batches(part):
+            pieces = [batch[piece.start : piece.stop] for piece in chunks(len(batch))]
+            made += [one for piece in side_by_side(inverses, pieces) for one in piece]
+            if progress:
+                progress(batch.stop, len(hoods), 1.0)
+        for j, inverse in zip(part, made, strict=True):
             _add(total, hoods[j], reach[j], inverse)
     return G.freeze(), total.freeze()
 
@@ -213,6 +217,12 @@ def _parts(count: int, streamed: bool) -> Iterator[range]:
     step = CORES if streamed else max(count, 1)
     for start in range(0, count, step):
         yield range(start, min(start + step, count))
+
+
+def _batches(part: range) -> list[range]:
+    """Some sixteen pieces, between which progress is shown; none too small for all cores."""
+    step = max(8 * CORES, -(-len(part) // 16))
+    return [part[start : start + step] for start in range(0, len(part), step)]
 
 
 def pseudo_inverse(A_j: Array, cutoff: float) -> Array:

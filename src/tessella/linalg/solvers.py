@@ -1,7 +1,7 @@
 """Every solver by name, and the choice between direct and iterative.
 
-A new solver is one class with `name`, `init(A)` (what can be reused for another right-hand side)
-and `solve(state, b, monitor, progress)`, and one line in the registry.
+A new solver is one class with `name`, `init(A, progress)` (what can be reused for another
+right-hand side) and `solve(state, b, monitor, progress)`, and one line in the registry.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Solver(Protocol):
     @property
     def iterative(self) -> bool: ...
 
-    def init(self, A: BlockMatrix) -> Any: ...
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> Any: ...
 
     def solve(
         self, state: Any, b: Array, monitor: Monitor | None, progress: Progress | None
