@@ -199,7 +199,8 @@ def factor(A: BlockMatrix, plan: Elimination, tolerance: float) -> Factorisation
         seen[keys[i]] = fronts[i], left[i]
 
     for level in plan.levels:
-        side_by_side(make, sorted(level, key=lambda i: -plan.fronts[i].flops))
+        work = sum(plan.fronts[i].flops for i in level)
+        side_by_side(make, sorted(level, key=lambda i: -plan.fronts[i].flops), work)
         for i in level:
             for k in plan.fronts[i].children:
                 left[k] = None
