@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, device, solvers, trained
+from benchmarks import core, device, interfaces, solvers, trained
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -15,6 +15,7 @@ BENCHMARKS = {
     "direct": solvers.direct,
     "weak_scaling": solvers.weak_scaling,
     "patches": solvers.patches,
+    "interfaces": interfaces.interfaces,
     "compared": solvers.compared,
     "gpu": device.gpu,
     "fbpinn_step": trained.fbpinn_step,

@@ -84,7 +84,7 @@ def test_the_objective_is_the_loss_of_the_paper(plane_system, combination, rng):
     residual = np.asarray(system.M.matvec(a)) - system.h
     assert residual @ residual == pytest.approx(loss, rel=1e-11)
 
-    reported = system.residuals(residual)
+    reported = system.residuals(a)
     assert list(reported) == ["equation", "dirichlet", "robin"]
     for found, part in zip(reported.values(), (equation, boundary, flux), strict=True):
         assert found == pytest.approx(np.sqrt(np.mean(part**2)), rel=1e-11)

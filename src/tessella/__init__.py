@@ -13,6 +13,7 @@ from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
 from tessella.features import Activation, RandomFeatures
+from tessella.interfaces import Glued
 from tessella.io import load
 from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
@@ -32,6 +33,7 @@ from tessella.problem import (
 )
 from tessella.solution import Solution
 from tessella.solve import solve
+from tessella.tiling import Tiling
 
 __version__ = "0.1.0"
 
@@ -49,6 +51,7 @@ __all__ = [
     "Decomposition",
     "Dirichlet",
     "Equation",
+    "Glued",
     "Grid",
     "Identity",
     "Initial",
@@ -63,6 +66,7 @@ __all__ = [
     "Robin",
     "SchwarzCG",
     "Solution",
+    "Tiling",
     "Training",
     "Unfiltered",
     "fbpinn",

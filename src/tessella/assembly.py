@@ -13,6 +13,9 @@ from tessella.collocation import Rows, check_memory
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group, bucket
+from tessella.linalg.iteration import Progress
+from tessella.linalg.preconditioners import Preconditioner
+from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.operators import Operator, Orders, function_values
 from tessella.problem import Condition, Problem
 
@@ -29,12 +32,39 @@ class LeastSquares:
     parts: dict[str, slice]
     weights: dict[str, float]
 
-    def residuals(self, residual: Array) -> dict[str, float]:
+    @property
+    def rows(self) -> int:
+        return self.M.shape[0]
+
+    def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each part, in the units of its equation."""
+        residual = np.asarray(self.M.matvec(jnp.asarray(a))) - self.h
         return {
             name: float(np.linalg.norm(residual[rows]) / np.sqrt(self.weights[name]))
             for name, rows in self.parts.items()
         }
+
+    def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Reduced:
+        """Filter the blocks; the unknowns that are left are all the features kept."""
+        filtered = rule.apply(self.M)
+        return Reduced(filtered.Q, self.h, filtered.kept, filtered.preconditioner)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What a solver gets, min |Q y - h|, and how its unknowns y give the coefficients."""
+
+    Q: BlockMatrix
+    h: Array
+    kept: np.ndarray
+    preconditioner: Preconditioner
+
+    def coefficients(self, y: Array) -> Array:
+        return np.asarray(self.preconditioner.apply(jnp.asarray(y)))
+
+    def preconditioned(self) -> Reduced:
+        """The form for iterative solvers: this one."""
+        return self
 
 
 @dataclass(frozen=True)

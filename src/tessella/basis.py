@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ class Basis:
 
 def with_layers(basis: Basis, layers: tuple[Layer, ...]) -> Basis:
     """The same basis with these hidden layers in place of the ones its seed draws."""
-    made = Basis(basis.decomposition, basis.features, basis.seed)
+    made = dataclasses.replace(basis)
     made.__dict__["layers"] = layers
     return made
 
@@ -142,7 +143,7 @@ def evaluate_blocks(
         alphas,
         basis.features.function,
         basis.features.constant,
-        tuple(S > 1 for S in decomposition.subdomains),
+        decomposition.windowed,
         decomposition.centres[subdomains],
         decomposition.half_width,
         layers,
@@ -276,7 +277,7 @@ def window_coefficients(
     decomposition = basis.decomposition
     return _evaluate_windows(
         alphas,
-        tuple(S > 1 for S in decomposition.subdomains),
+        decomposition.windowed,
         decomposition.centres[subdomains],
         decomposition.half_width,
         rows,

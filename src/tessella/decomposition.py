@@ -61,6 +61,11 @@ class Decomposition:
         """J, the number of subdomains."""
         return math.prod(self.subdomains)
 
+    @property
+    def windowed(self) -> tuple[bool, ...]:
+        """Along which axes windows blend neighbouring subdomains."""
+        return tuple(S > 1 for S in self.subdomains)
+
     @cached_property
     def spacing(self) -> Array:
         """Distance between neighbouring centres per axis; the whole side where undivided."""

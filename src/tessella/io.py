@@ -19,11 +19,13 @@ from tessella.basis import Basis, Multilevel, with_layers
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
+from tessella.interfaces import Glued
 from tessella.linalg.krylov import History
 from tessella.operators import Identity, function_values
 from tessella.problem import Ansatz, Equation, Problem
 from tessella.report import Report
 from tessella.solution import UNKNOWN, Solution
+from tessella.tiling import Tiling
 
 VERSION = 1
 
@@ -128,7 +130,7 @@ def _describe_level(level: Basis) -> dict[str, Any]:
     features = level.features
     return {
         "subdomains": level.decomposition.subdomains,
-        "overlap": level.decomposition.overlap,
+        **_describe_coupling(level),
         "seed": level.seed,
         "features": {
             **{k: getattr(features, k) for k in ("count", "depth", "constant", "bias", "scale")},
@@ -149,12 +151,26 @@ def _level(
     features = RandomFeatures(
         **{**stored, "activation": _activation(stored["activation"], activation, path)}
     )
-    decomposition = Decomposition(domain, description["subdomains"], description["overlap"])
+    level = _coupled(description, domain, features)
     # The stored weights replace the draw, which another NumPy might make differently.
     layers = tuple(
         Layer(arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"]) for i in range(features.depth)
     )
-    return with_layers(Basis(decomposition, features, description["seed"]), layers)
+    return with_layers(level, layers)
+
+
+def _describe_coupling(level: Basis) -> dict[str, Any]:
+    if isinstance(level, Glued):
+        return {"trace_degree": level.trace_degree, "shared": level.shared}
+    return {"overlap": level.decomposition.overlap}
+
+
+def _coupled(description: dict[str, Any], domain: Box, features: RandomFeatures) -> Basis:
+    subdomains, seed = description["subdomains"], description["seed"]
+    if "overlap" in description:
+        return Basis(Decomposition(domain, subdomains, description["overlap"]), features, seed)
+    traces = (description["trace_degree"], description["shared"])
+    return Glued(Tiling(domain, subdomains), features, seed, *traces)
 
 
 def _activation(name: str, given: Activation | None, path: str | Path) -> str | Activation:

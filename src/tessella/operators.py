@@ -18,6 +18,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Real
 from typing import Any
 
@@ -324,13 +325,8 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     higher = [g for g in gammas if any(g)]
     found = {g: function_values(function, points) for g in plain}
     if higher:
-
-        @jax.jit
-        def evaluate(x: jax.Array) -> list[jax.Array]:
-            return [_directional(function, gamma)(x) for gamma in higher]
-
         try:
-            results = evaluate(jnp.asarray(points))
+            results = _compiled(function, tuple(higher))(jnp.asarray(points))
         except jax.errors.TracerArrayConversionError:
             raise TypeError(
                 f"{function_name(function)} must be differentiated, which needs jax.numpy inside "
@@ -340,6 +336,14 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
             what = f"the derivative {gamma} of {function_name(function)}"
             found[gamma] = check_values(np.asarray(value), points, what)
     return found
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    function: Function, gammas: tuple[Orders, ...]
+) -> Callable[[jax.Array], list[jax.Array]]:
+    """All these derivatives in one program, kept so that solving again does not compile again."""
+    return jax.jit(lambda x: [_directional(function, gamma)(x) for gamma in gammas])
 
 
 def _directional(function: Function, gamma: Orders) -> Function:

@@ -86,6 +86,10 @@ class Report:
     condition: dict[str, float | None] = field(
         default_factory=lambda: {"M": None, "M_hat": None, "preconditioned": None}
     )
+    coupling: str = "overlap"
+    traces: int | None = None
+    distinct_subdomains: int | None = None
+    jumps: dict[str, dict[str, float]] | None = None
     parameters: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     preset: str | None = None
@@ -117,6 +121,10 @@ class Report:
                 "condition": self.condition,
                 "seconds": {**dict.fromkeys(PHASES), **self.seconds},
                 "peak_memory_mib": self.peak_memory_mib,
+                "coupling": self.coupling,
+                "traces": self.traces,
+                "distinct_subdomains": self.distinct_subdomains,
+                "jumps": self.jumps,
                 "advice": self.advice,
                 "solver_note": self.solver_note,
                 "oracle_iteration": self.oracle_iteration,
@@ -139,6 +147,11 @@ class Report:
                 "features kept",
                 f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",
             )
+        if self.traces is not None:
+            yield (
+                "interfaces",
+                f"{self.traces:,} trace unknowns, {self.distinct_subdomains:,} distinct subdomains",
+            )
         effort = f", {self.iterations:,} iterations" if self.iterations else ""
         yield (
             "solver",
@@ -147,6 +160,8 @@ class Report:
         yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
         for name, value in self.residual.items():
             yield f"residual, {name}", f"{value:.2e} rms (weight {self.weights[name]:.3g})"
+        for name, size in (self.jumps or {}).items():
+            yield f"jump, {name}", f"{size['rms']:.2e} rms, {size['max']:.2e} max"
         yield from self._error_lines()
         if any(v is not None for v in self.condition.values()):
             labels = {"M": "M", "M_hat": "filtered", "preconditioned": "preconditioned"}

@@ -32,6 +32,9 @@ UNKNOWN = "unknown equation"
 PAIRS = 1 << 14
 """(point, subdomain) pairs evaluated at a time; a fixed number, so that it compiles once."""
 
+STRIP = 32
+"""Pairs of one subdomain evaluated together, so that its layers are not copied for each of them."""
+
 
 @dataclass(frozen=True, repr=False)
 class Solution:
@@ -110,25 +113,42 @@ def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) ->
     subdomain, point = basis.decomposition.seen(x)
     tables = window_tables(basis, x, symbol)
     values = np.zeros(len(x))
-    size = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
-    # A single subdomain is one block, so that its layers are not copied for every point.
-    height = size if basis.decomposition.count == 1 else 1
-    for start in range(0, len(point), size):
-        pair = np.minimum(np.arange(start, start + size), len(point) - 1)
-        j, n = subdomain[pair], point[pair]
+    count = basis.decomposition.count
+    total = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
+    height = STRIP if count > 1 else total
+    owners, pairs, heights = _strips(subdomain, count, height)
+    size = total // height
+    for start in range(0, len(owners), size):
+        strip = np.minimum(np.arange(start, start + size), len(owners) - 1)
+        j, n = owners[strip], point[pairs[strip]].ravel()
         blocks = evaluate_blocks(
             basis,
-            j[::height],
-            np.arange(size).reshape(-1, height),
-            np.full(size // height, height),
+            j,
+            np.arange(total).reshape(size, height),
+            heights[strip],
             x[n],
             tables[:, :, n],
             dict(zip(alphas, coefficients[:, n], strict=True)),
         )
-        parts = np.einsum("bcm,bc->bm", np.asarray(blocks), local[j[::height]]).ravel()
-        used = min(size, len(point) - start)
-        values += np.bincount(n[:used], parts[:used], minlength=len(x))
+        used = min(size, len(owners) - start)
+        parts = np.einsum("bcm,bc->bm", np.asarray(blocks)[:used], local[j[:used]])
+        values += np.bincount(n[: used * height], parts.ravel(), minlength=len(x))
     return values
+
+
+def _strips(
+    subdomain: np.ndarray, count: int, height: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs sorted by subdomain, cut into strips of one subdomain each: its number, the numbers of
+    the pairs (padded to `height`), and how many of them count."""
+    sizes = np.bincount(subdomain, minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    number = -(-sizes // height)
+    owners = np.repeat(np.arange(count), number)
+    within = np.arange(len(owners)) - np.repeat(np.cumsum(number) - number, number)
+    heights = np.minimum(sizes[owners] - within * height, height)
+    slot = np.minimum(np.arange(height), heights[:, None] - 1)
+    return owners, (starts[owners] + within * height)[:, None] + slot, heights
 
 
 def _check_inside(problem: Problem, x: Array) -> None:

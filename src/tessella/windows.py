@@ -62,9 +62,9 @@ def quotient(top: list[jax.Array], bottom: list[jax.Array]) -> list[jax.Array]:
 def bump_sums(decomposition: Decomposition, points: Array, orders: int) -> Array:
     """Sum of all bumps along every axis with derivatives, shape (d, orders + 1, n)."""
     axes = []
-    for i, S in enumerate(decomposition.subdomains):
+    for i, windowed in enumerate(decomposition.windowed):
         x = points[:, i]
-        if S == 1:
+        if not windowed:
             axes.append(np.stack([np.ones_like(x)] + [np.zeros_like(x)] * orders))
             continue
         first, last = decomposition.range_along(i, x)

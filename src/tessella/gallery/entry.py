@@ -14,11 +14,13 @@ from tessella.basis import Basis
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.features import RandomFeatures
+from tessella.interfaces import Glued
 from tessella.linalg.iteration import Progress
 from tessella.linalg.solvers import by_name
 from tessella.problem import Problem
 from tessella.solution import Solution
-from tessella.solve import solve
+from tessella.solve import COUPLINGS, solve
+from tessella.tiling import Tiling
 
 
 @dataclass(frozen=True)
@@ -39,6 +41,10 @@ class Method:
     atol: float = 0.0
     btol: float = 0.0
     track_every: int = 1
+    coupling: str = "overlap"
+    """Or "interfaces": subdomains side by side, glued by traces; `overlap` then plays no part."""
+    trace_degree: int | None = None
+    shared: bool = True
     cutoff: float = 1e-15
     """Of as-cg's pseudo-inverses; 1e-15 is what the paper's runs used, 1e-13 is more accurate."""
 
@@ -146,7 +152,6 @@ class Entry:
         chosen = self.preset(preset)
         parameters, method = split_settings(self, chosen, settings or {})
         problem = self.problem(preset, **parameters)
-        decomposition = Decomposition(problem.domain, method.subdomains, method.overlap)
         features = RandomFeatures(
             method.features,
             method.depth,
@@ -155,15 +160,16 @@ class Entry:
             method.bias,
             method.scale,
         )
+        basis = _basis(problem, method, features, seed)
         options = {k: getattr(method, k) for k in _ITERATIVE}
         rule, engine = by_name(solver or "rrqr-lsqr", method.sigma, options)
         solution = solve(
             problem,
-            basis=Basis(decomposition, features, seed),
+            basis=basis,
             collocation=Grid(method.oversampling),
             filter=rule,
             solver=engine or "auto",
-            test_grid=Grid(points_per_axis=chosen.test_counts(decomposition.subdomains)),
+            test_grid=Grid(points_per_axis=chosen.test_counts(basis.decomposition.subdomains)),
             condition=condition,
             progress=progress,
         )
@@ -213,6 +219,19 @@ class Entry:
             solution.report, preset=preset, settings=dataclasses.asdict(method)
         )
         return dataclasses.replace(solution, report=report)
+
+
+def _basis(problem: Problem, method: Method, features: RandomFeatures, seed: int) -> Basis:
+    if method.coupling not in COUPLINGS:
+        raise ValueError(
+            f"unknown coupling {method.coupling!r}: choose one of {', '.join(COUPLINGS)}"
+        )
+    if method.coupling == "overlap":
+        return Basis(
+            Decomposition(problem.domain, method.subdomains, method.overlap), features, seed
+        )
+    tiling = Tiling(problem.domain, method.subdomains)
+    return Glued(tiling, features, seed, method.trace_degree, method.shared)
 
 
 _ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff")

@@ -12,7 +12,7 @@ import numpy as np
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.dissection import block_graph, dissect, postorder
 
-FLOPS_PER_SECOND = 2e10
+FLOPS_PER_SECOND = 4e10
 """Speed assumed in the time estimate, as measured on two cores; only the order matters."""
 
 
@@ -42,7 +42,7 @@ class Front:
     def flops(self) -> float:
         m, n = self.shape
         k = min(m, n)
-        return 2.0 * m * n * k - (m + n) * k**2 + 2 / 3 * k**3
+        return 4.0 * m * n * k - 2.0 * (m + n) * k**2 + 4 / 3 * k**3
 
 
 @dataclass(frozen=True)

@@ -205,7 +205,8 @@ def _factor_fronts(
         seen[keys[i]] = fronts[i], left[i]
 
     for number, level in enumerate(plan.levels):
-        side_by_side(make, sorted(level, key=lambda i: -plan.fronts[i].flops))
+        work = sum(plan.fronts[i].flops for i in level)
+        side_by_side(make, sorted(level, key=lambda i: -plan.fronts[i].flops), work)
         for i in level:
             for k in plan.fronts[i].children:
                 left[k] = None

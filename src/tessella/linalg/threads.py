@@ -21,11 +21,21 @@ R = TypeVar("R")
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def side_by_side(function: Callable[[T], R], items: Sequence[T]) -> list[R]:
+SMALL = 3e8
+"""Flops that one core does in about a hundredth of a second."""
+
+
+def side_by_side(
+    function: Callable[[T], R], items: Sequence[T], flops: float = float("inf")
+) -> list[R]:
     """[function(item) for item in items], on all cores with one BLAS thread each.
 
-    A single item runs alone with all of BLAS's threads.
+    A single item runs alone with all of BLAS's threads; if all of it is fewer than `SMALL` flops,
+    on one thread, because waking the others (and waiting for them on a busy machine) costs more.
     """
+    if flops < SMALL:
+        with single_threaded_blas():
+            return [function(item) for item in items]
     if CORES == 1 or len(items) < 2:
         return [function(item) for item in items]
     with single_threaded_blas(), ThreadPoolExecutor(CORES) as pool:

@@ -1,0 +1,212 @@
+"""Local systems side by side, and their reduction to a system for the traces alone."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import jax.numpy as jnp
+import numpy as np
+from scipy.linalg import lapack
+
+from tessella.assembly import Reduced
+from tessella.domain import Array
+from tessella.interfaces import Glued
+from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
+from tessella.linalg.condensation import Condensed, condensation_flops, condense
+from tessella.linalg.iteration import Progress
+from tessella.linalg.preconditioners import Unpreconditioned
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.linalg.threads import side_by_side, single_threaded_blas
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Equal subdomains and their block, (C, height).
+
+    `free` rows have no traces, `coupled` rows have one each, face by face as in `faces`.
+    """
+
+    members: np.ndarray
+    values: Array
+    free: np.ndarray
+    coupled: np.ndarray
+    faces: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True)
+class GluedSystem:
+    """All local systems: blocks of distinct subdomains, right-hand sides of all.
+
+    face_of    [axis, side] -> the number of every subdomain's face there, -1 on the boundary
+    starts     where the traces of every face begin, and their number at the end
+    positions  of the faces, in units of the domain's sides
+    """
+
+    basis: Glued
+    kinds: tuple[Kind, ...]
+    h: Array
+    places: dict[str, list[tuple[np.ndarray, slice]]]
+    weights: dict[str, float]
+    face_of: dict[tuple[int, int], np.ndarray]
+    starts: np.ndarray
+    positions: Array
+
+    @property
+    def rows(self) -> int:
+        return sum(len(k.members) * (len(k.free) + len(k.coupled)) for k in self.kinds)
+
+    @property
+    def traces(self) -> int:
+        return int(self.starts[-1])
+
+    @property
+    def flops(self) -> float:
+        """Of eliminating the features of all distinct subdomains."""
+        n = self.basis.features.columns
+        return sum(condensation_flops(len(k.free), n, len(k.coupled)) for k in self.kinds)
+
+    def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Traces:
+        """Filter and eliminate every subdomain's features; distinct subdomains once."""
+        if not isinstance(rule, RRQR) or rule.patch > 1:
+            raise ValueError(
+                f"coupling='interfaces' eliminates every subdomain's features through its own "
+                f"filter, got {rule!r}: use RRQR(sigma), with sigma=0 to keep all features, and a "
+                f"solver whose name is nested-qr, auto or begins with rrqr-"
+            )
+        done = 0
+
+        def one(kind: Kind) -> Condensed:
+            nonlocal done
+            V = kind.values
+            found = condense(
+                V[:, kind.free].T, V[:, kind.coupled].T, self.h[kind.members][:, kind.free].T, rule
+            )
+            done += 1
+            if progress is not None:
+                progress(done, len(self.kinds), 1.0)
+            return found
+
+        condensed = side_by_side(one, self.kinds, self.flops)
+        matrix, g = self._trace_system(condensed)
+        return Traces(matrix, g, _kept(self, condensed), Unpreconditioned(), self, condensed)
+
+    def attached(self, kind: Kind) -> Iterator[tuple[int, int, slice]]:
+        """(member, face, which of the member's coupled rows are the face's), face by face."""
+        for j in kind.members.tolist():
+            start = 0
+            for f in kind.faces:
+                face = int(self.face_of[f][j])
+                end = start + int(self.starts[face + 1] - self.starts[face])
+                yield j, face, slice(start, end)
+                start = end
+
+    def numbers(self, face: int) -> np.ndarray:
+        """The numbers of a face's traces."""
+        return np.arange(self.starts[face], self.starts[face + 1])
+
+    def _trace_system(self, condensed: list[Condensed]) -> tuple[BlockMatrix, Array]:
+        """The leftover triangles as one matrix with a column block per face."""
+        J = self.basis.decomposition.count
+        g: list[Array] = [np.zeros(0)] * J
+        for kind, c in zip(self.kinds, condensed, strict=True):
+            for i, j in enumerate(kind.members.tolist()):
+                g[j] = c.g[:, i]
+        first = np.concatenate([[0], np.cumsum([len(part) for part in g])])
+        values: list[list[Array]] = [[] for _ in self.positions]
+        rows: list[list[np.ndarray]] = [[] for _ in self.positions]
+        for kind, c in zip(self.kinds, condensed, strict=True):
+            for j, face, own in self.attached(kind):
+                height = min(own.stop, len(c.triangle))  # below, its columns are zero
+                values[face].append(c.triangle[:height, own])
+                rows[face].append(first[j] + np.arange(height))
+        blocks = [
+            Block(np.concatenate(v), np.concatenate(r), self.numbers(face))
+            for face, (v, r) in enumerate(zip(values, rows, strict=True))
+        ]
+        matrix = from_blocks(blocks, (int(first[-1]), self.traces), self.positions)
+        return matrix, np.concatenate(g)
+
+    def residuals(self, a: Array) -> dict[str, float]:
+        """Root mean square residual of each equation and condition, in its units."""
+        local = a.reshape(self.basis.decomposition.count, -1)
+        r = np.zeros_like(self.h)
+        for kind in self.kinds:
+            r[kind.members] = local[kind.members] @ kind.values - self.h[kind.members]
+        return {
+            name: math.sqrt(sum(float(np.sum(r[m, rows] ** 2)) for m, rows in places))
+            / math.sqrt(self.weights[name])
+            for name, places in self.places.items()
+        }
+
+    @cached_property
+    def M(self) -> BlockMatrix:
+        """The whole system, features and traces, before any elimination."""
+        C, J = self.basis.features.columns, self.basis.decomposition.count
+        own: list[Array] = [np.zeros((0, C))] * J
+        for kind in self.kinds:
+            ordered = np.concatenate([kind.free, kind.coupled])
+            for j in kind.members.tolist():
+                own[j] = kind.values[:, ordered].T
+        first = np.concatenate([[0], np.cumsum([len(block) for block in own])])
+        touched: list[list[np.ndarray]] = [[] for _ in self.positions]
+        for kind in self.kinds:
+            for j, face, rows in self.attached(kind):
+                start = first[j] + len(kind.free)
+                touched[face].append(np.arange(start + rows.start, start + rows.stop))
+        blocks = [
+            Block(block, first[j] + np.arange(len(block)), j * C + np.arange(C))
+            for j, block in enumerate(own)
+        ]
+        for face, both in enumerate(touched):
+            columns = J * C + self.numbers(face)
+            minus = np.tile(-np.eye(len(columns)), (2, 1))
+            blocks.append(Block(minus, np.concatenate(both), columns))
+        places = np.concatenate([self.basis.decomposition.positions, self.positions])
+        return from_blocks(blocks, (int(first[-1]), J * C + self.traces), places)
+
+
+@dataclass(frozen=True)
+class Traces(Reduced):
+    """The system for the traces alone, and the way back to the features."""
+
+    system: GluedSystem
+    condensed: list[Condensed]
+
+    def coefficients(self, y: Array) -> Array:
+        t = np.asarray(self.preconditioner.apply(jnp.asarray(y)))
+        with single_threaded_blas():
+            return _substitute(self.system, self.condensed, t)
+
+    def preconditioned(self) -> Traces:
+        """The same with every face's block made orthonormal, for iterative solvers."""
+        filtered = RRQR(0.0).apply(self.Q)
+        return Traces(
+            filtered.Q, self.h, self.kept, filtered.preconditioner, self.system, self.condensed
+        )
+
+
+def _substitute(system: GluedSystem, condensed: list[Condensed], t: Array) -> Array:
+    """All features from all traces."""
+    a = np.zeros((system.basis.decomposition.count, system.basis.features.columns))
+    for kind, c in zip(system.kinds, condensed, strict=True):
+        own = np.zeros((c.C.shape[1], len(kind.members)))
+        place = {j: i for i, j in enumerate(kind.members.tolist())}
+        for j, face, rows in system.attached(kind):
+            own[rows, place[j]] = t[system.numbers(face)]
+        if len(c.kept):
+            solved, info = lapack.dtrtrs(c.R, c.z - c.C @ own)
+            assert info == 0
+            a[np.ix_(kind.members, c.kept)] = solved.T
+    return a.ravel()
+
+
+def _kept(system: GluedSystem, condensed: list[Condensed]) -> np.ndarray:
+    C = system.basis.features.columns
+    found = [
+        (kind.members[:, None] * C + c.kept).ravel()
+        for kind, c in zip(system.kinds, condensed, strict=True)
+    ]
+    return np.sort(np.concatenate(found))

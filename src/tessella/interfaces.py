@@ -1,0 +1,153 @@
+"""Subdomains side by side, joined by traces on the faces between them.
+
+Every interior face carries, for the value and for each normal derivative below the order of the
+operator along that axis, the coefficients of an orthonormal polynomial of total degree q: the
+traces. Each of the two subdomains asks its own function to match them, in the least-squares sense.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from tessella.basis import Basis
+from tessella.domain import Array
+from tessella.features import Layer, RandomFeatures
+from tessella.problem import Problem
+from tessella.tiling import Tiling
+
+
+@dataclass(frozen=True)
+class Glued(Basis):
+    """Features phi_jk on boxes side by side, glued at the faces.
+
+    trace_degree  q, the degree of the traces. Left out, it follows the number of features: about
+                  as fine on a face as the features are inside. Larger costs time and gains little,
+                  smaller leaves jumps that no trace can describe.
+    shared        one draw for all subdomains instead of one each. Where the operator also has
+                  constant coefficients, equal subdomains are then assembled and factored once.
+    """
+
+    decomposition: Tiling
+    trace_degree: int | None = None
+    shared: bool = True
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.decomposition, Tiling):
+            raise ValueError(
+                f"Glued needs subdomains side by side, Tiling(domain, subdomains), got "
+                f"{self.decomposition!r}: overlapping ones belong in a Basis"
+            )
+        if self.decomposition.count == 1:
+            raise ValueError(
+                "one subdomain has no neighbour to be glued to: use at least two, or "
+                "coupling='overlap' (a Basis), where one subdomain has no windows either"
+            )
+        q = self.trace_degree
+        if q is not None:
+            if not (isinstance(q, Real) and float(q) >= 0 and float(q).is_integer()):
+                raise ValueError(f"trace_degree must be a whole number >= 0, got {q!r}")
+            object.__setattr__(self, "trace_degree", int(q))
+
+    @property
+    def degree(self) -> int:
+        """q, as given or as fits the number of features."""
+        if self.trace_degree is not None:
+            return self.trace_degree
+        d = self.decomposition.domain.dimension
+        if d == 1:
+            return 0
+        return math.ceil(RICHNESS * (math.factorial(d) * self.features.columns) ** (1 / d))
+
+    @cached_property
+    def layers(self) -> tuple[Layer, ...]:
+        J, d = self.decomposition.count, self.decomposition.domain.dimension
+        if not self.shared:
+            return self.features.draw(J, d, self.seed)
+        one = self.features.draw(1, d, self.seed)
+        return tuple(
+            Layer(
+                np.broadcast_to(layer.weights, (J, *layer.weights.shape[1:])),
+                np.broadcast_to(layer.biases, (J, *layer.biases.shape[1:])),
+            )
+            for layer in one
+        )
+
+
+RICHNESS = 0.73
+"""Default degree of the traces, in parts of the total degree of as many polynomials."""
+
+
+def default_features(count: int, dimension: int, depth: int = 1) -> RandomFeatures:
+    """Sines whose wavenumbers reach 0.35 radians per feature along an axis and half-width.
+
+    Side by side, sines need about half as many features as tanh for the same error: their
+    derivatives stay as large as they are, so nothing is spent on boundary layers of the draw.
+    """
+    bandwidth = 0.35 * math.sqrt(dimension) * count ** (1 / dimension)
+    return RandomFeatures(count, depth, "sin", scale=bandwidth)
+
+
+@dataclass(frozen=True)
+class Faces:
+    """All interior faces across one axis: which subdomains they join, and where they are."""
+
+    axis: int
+    below: np.ndarray
+    above: np.ndarray
+    positions: Array
+
+
+def interior_faces(tiling: Tiling) -> list[Faces]:
+    """The interior faces, axis by axis; positions are in units of the domain's sides."""
+    found = []
+    numbers = np.arange(tiling.count).reshape(tiling.subdomains)
+    for axis, S in enumerate(tiling.subdomains):
+        below = np.take(numbers, np.arange(S - 1), axis=axis).ravel()
+        above = np.take(numbers, np.arange(1, S), axis=axis).ravel()
+        positions = (tiling.positions[below] + tiling.positions[above]) / 2
+        found.append(Faces(axis, below, above, positions))
+    return found
+
+
+def glue_orders(problem: Problem) -> tuple[int, ...]:
+    """Per axis, how many of u, du/dn, ... neighbours must share: the order of the equations."""
+    axes = problem.domain.axes
+    terms = [term for e in problem.equations for term in e.operator.expand(axes)]
+    return tuple(
+        max(1, max((term.orders[i] for term in terms), default=0)) for i in range(len(axes))
+    )
+
+
+def gauss(counts: tuple[int, ...]) -> tuple[Array, Array]:
+    """Tensor Gauss points on [-1, 1]^d, (n, d), last axis fastest, and weights that sum to 1."""
+    if not counts:
+        return np.zeros((1, 0)), np.ones(1)
+    rules = [legendre.leggauss(n) for n in counts]
+    points = np.stack(np.meshgrid(*(x for x, _ in rules), indexing="ij"), axis=-1)
+    weights = np.ones(1)
+    for _, w in rules:
+        weights = np.multiply.outer(weights, w / 2).ravel()
+    return points.reshape(-1, len(counts)), weights
+
+
+def face_modes(counts: tuple[int, ...], degree: int) -> tuple[Array, int]:
+    """The orthogonal matrix from weighted values at a face's Gauss points to its modes.
+
+    Column k is sqrt(weight) P_k at the points, for orthonormal tensor Legendre polynomials; those
+    of total degree <= `degree`, the traces, come first, and their number is returned.
+    """
+    points, weights = gauss(counts)
+    orders = sorted(itertools.product(*(range(n) for n in counts)), key=lambda k: (sum(k), k))
+    values = np.sqrt(weights)[:, None] * np.ones((1, len(orders)))
+    for i, n in enumerate(counts):
+        one = legendre.legvander(points[:, i], n - 1) * np.sqrt(2 * np.arange(n) + 1)
+        values *= one[:, [k[i] for k in orders]]
+    return values, sum(sum(k) <= degree for k in orders)

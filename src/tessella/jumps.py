@@ -1,0 +1,77 @@
+"""How far neighbours side by side disagree on their common faces."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tessella.domain import Array
+from tessella.gluing import evaluate_local
+from tessella.interfaces import Faces, Glued, glue_orders, interior_faces
+from tessella.operators import D, Identity, Orders
+from tessella.problem import Problem
+
+POINTS = 6
+"""Points per axis of a face at which jumps are measured, its ends included."""
+
+
+def jumps(problem: Problem, basis: Glued, a: Array) -> dict[str, dict[str, float]]:
+    """Root mean square and largest jump of u and of every normal derivative that is glued.
+
+    Measured on a regular grid of every interior face, where nothing was asked of the solution.
+    """
+    orders = glue_orders(problem)
+    plan = [
+        (faces, m)
+        for faces in interior_faces(basis.decomposition)
+        if len(faces.below)
+        for m in range(orders[faces.axis])
+    ]
+    found: dict[int, list[Array]] = {}
+    for (_, m), jump in zip(plan, _differences(problem, basis, a, plan), strict=True):
+        found.setdefault(m, []).append(jump.ravel())
+    return {
+        _name(m): {
+            "rms": float(np.sqrt(np.mean(np.concatenate(parts) ** 2))),
+            "max": float(np.max(np.abs(np.concatenate(parts)))),
+        }
+        for m, parts in sorted(found.items())
+    }
+
+
+def _differences(
+    problem: Problem, basis: Glued, a: Array, plan: list[tuple[Faces, int]]
+) -> list[Array]:
+    """The m-th normal derivative below each face minus that above it; one evaluation for all."""
+    d, names = problem.domain.dimension, problem.domain.axes
+    parts: list[tuple[np.ndarray, Array, dict[Orders, Array]]] = []
+    for faces, m in plan:
+        x = _face_points(basis, faces)
+        operator = D(**{names[faces.axis]: m}) if m else Identity()
+        symbol = problem.symbol(operator, x.reshape(-1, d))
+        own = {alpha: c.reshape(x.shape[:2]) for alpha, c in symbol.items()}
+        parts += [(faces.below, x, own), (faces.above, x, own)]
+    members = np.concatenate([j for j, _, _ in parts])
+    points = np.concatenate([x for _, x, _ in parts])
+    tables = {
+        alpha: np.concatenate([own.get(alpha, np.zeros(x.shape[:2])) for _, x, own in parts])
+        for alpha in sorted({alpha for _, _, own in parts for alpha in own})
+    }
+    local = a.reshape(basis.decomposition.count, -1)
+    values = np.zeros(points.shape[:2])
+    for part, block in evaluate_local(basis, members, points, tables):
+        values[part] = np.einsum("bcm,bc->bm", block, local[members[part]])
+    sides = np.split(values, np.cumsum([len(j) for j, _, _ in parts])[:-1])
+    return [below - above for below, above in zip(sides[::2], sides[1::2], strict=True)]
+
+
+def _face_points(basis: Glued, faces: Faces) -> Array:
+    """A regular grid on every face, shape (faces, points, d)."""
+    tiling = basis.decomposition
+    d = tiling.domain.dimension
+    ticks = [np.ones(1) if i == faces.axis else np.linspace(-1, 1, POINTS) for i in range(d)]
+    local = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, d)
+    return tiling.centres[faces.below][:, None] + local * tiling.half_width
+
+
+def _name(m: int) -> str:
+    return ("value", "normal derivative")[m] if m < 2 else f"normal derivative {m}"

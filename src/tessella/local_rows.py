@@ -1,0 +1,257 @@
+"""The rows of every subdomain side by side: where they are, what they ask, how they weigh.
+
+Every subdomain has the same layout of rows at the same local points: the equations at Gauss points
+inside, and on each of its 2d faces some slots of rows at the face's Gauss points. On an outer face
+a slot holds a condition; on an interior one it holds a normal derivative, turned into orthonormal
+modes, of which the first are matched with the traces and the others with zero.
+
+Weights follow the norms in which a solution depends on its data. With k_i the wavenumber that the
+features resolve along axis i and W = sum_alpha |c_alpha| k^alpha the size of the equation there,
+the m-th normal derivative on a face across axis i weighs W k_i^(-m - 1/2) against the equation (for
+the Laplacian: k^(3/2) for the value, k^(1/2) for the normal derivative). A condition without weight
+weighs as much as the normal derivative of its size.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.collocation import Grid
+from tessella.domain import Array
+from tessella.interfaces import Glued, face_modes, gauss, glue_orders
+from tessella.operators import Orders, function_values
+from tessella.problem import Condition, Equation, Problem
+
+
+class Slot(NamedTuple):
+    """Consecutive rows of the layout at some local points, with quadrature weights."""
+
+    rows: slice
+    points: Array
+    weights: Array
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The rows that every subdomain has, used or not.
+
+    inside  one slot per equation
+    faces   [axis, side] -> slots of that face; `modes` and `traces` belong to the faces of an axis
+    """
+
+    inside: tuple[Slot, ...]
+    faces: dict[tuple[int, int], tuple[Slot, ...]]
+    modes: tuple[Array, ...]
+    traces: tuple[int, ...]
+    height: int
+
+
+def layout(problem: Problem, basis: Glued, counts: tuple[int, ...]) -> Layout:
+    d = len(counts)
+    domain, tiling = problem.domain, basis.decomposition
+    orders = glue_orders(problem)
+    start = 0
+
+    def slots(number: int, points: Array, weights: Array) -> tuple[Slot, ...]:
+        nonlocal start
+        first, n = start, len(points)
+        start += number * n
+        return tuple(
+            Slot(slice(first + k * n, first + (k + 1) * n), points, weights) for k in range(number)
+        )
+
+    inside = slots(len(problem.equations), *gauss(counts))
+    faces, modes, traces = {}, [], []
+    on_faces = tuple(max(n, basis.degree + 1) for n in counts)
+    for axis in range(d):
+        across = on_faces[:axis] + on_faces[axis + 1 :]
+        points, weights = gauss(across)
+        matrix, number = face_modes(across, basis.degree)
+        modes.append(matrix)
+        traces.append(number)
+        for side in (0, 1):
+            name = f"{domain.axes[axis]}{('min', 'max')[side]}"
+            held = sum(name in c.faces(domain) for c in problem.conditions)
+            glued = orders[axis] if tiling.subdomains[axis] > 1 else 0
+            z = np.insert(points, axis, 2.0 * side - 1.0, axis=1)
+            faces[axis, side] = slots(max(held, glued), z, weights)
+    return Layout(inside, faces, tuple(modes), tuple(traces), start)
+
+
+@dataclass(frozen=True)
+class LocalRows:
+    """Every row of every subdomain: sum_alpha symbol[alpha] D^alpha v = h, weights folded in.
+
+    symbol   alpha -> (J, height); zero where a subdomain does not use a row
+    h        (J, height)
+    places   name of an equation or condition -> (subdomains, rows) that hold it
+    glued    [axis, side] -> which subdomains have a neighbour there
+    held     [axis, side] -> how many conditions the domain's face has
+    """
+
+    layout: Layout
+    symbol: dict[Orders, Array]
+    h: Array
+    places: dict[str, list[tuple[np.ndarray, slice]]]
+    weights: dict[str, float]
+    glued: dict[tuple[int, int], np.ndarray]
+    held: dict[tuple[int, int], int]
+
+
+def points_per_subdomain(basis: Glued, grid: Grid) -> tuple[int, ...]:
+    """Gauss points along every axis of a subdomain, from the grid's rule for the whole domain."""
+    tiling = basis.decomposition
+    counts = tuple(
+        math.ceil(n / S) for n, S in zip(grid.counts(basis), tiling.subdomains, strict=True)
+    )
+    if grid.points_per_axis is not None and max(tiling.subdomains) > 1:
+        for axis, n in zip(tiling.domain.axes, counts, strict=True):
+            if basis.degree >= n and tiling.domain.dimension > 1:
+                raise ValueError(
+                    f"trace_degree={basis.degree} needs {basis.degree + 1} points along {axis} in "
+                    f"every subdomain, but points_per_axis={grid.points_per_axis!r} leaves {n}: "
+                    f"lower trace_degree, or raise points_per_axis"
+                )
+    return counts
+
+
+def local_rows(problem: Problem, basis: Glued, grid: Grid) -> LocalRows:
+    """The rows of the loss  mean |equation|^2 + sum lambda mean |condition|^2 + gluing."""
+    rows = _Filling(problem, basis, layout(problem, basis, points_per_subdomain(basis, grid)))
+    for equation, slot in zip(problem.equations, rows.layout.inside, strict=True):
+        rows.fill(equation, slot, rows.everywhere, None, 1.0, 1.0 / len(rows.everywhere))
+    for condition in problem.conditions:
+        rows.hold(condition)
+    rows.glue()
+    return LocalRows(
+        rows.layout, rows.symbol, rows.h, rows.places, rows.weights, rows.glued, rows.used
+    )
+
+
+class _Filling:
+    """The tables while they are being filled."""
+
+    def __init__(self, problem: Problem, basis: Glued, layout: Layout) -> None:
+        self.problem, self.tiling, self.layout = problem, basis.decomposition, layout
+        self.everywhere = np.arange(self.tiling.count)
+        self.symbol: dict[Orders, Array] = {}
+        self.h = np.zeros((self.tiling.count, layout.height))
+        self.places: dict[str, list[tuple[np.ndarray, slice]]] = {}
+        self.weights: dict[str, float] = {}
+        self.glued: dict[tuple[int, int], np.ndarray] = {}
+        self.used = dict.fromkeys(layout.faces, 0)
+        d = problem.domain.dimension
+        self.wavenumbers = basis.features.columns ** (1 / d) / self.tiling.spacing
+        self.volume = float(np.prod(problem.domain.upper - problem.domain.lower))
+
+    def table(self, alpha: Orders) -> Array:
+        return self.symbol.setdefault(alpha, np.zeros_like(self.h))
+
+    def size(self, symbol: dict[Orders, Array]) -> float:
+        """sum_alpha |c_alpha| k^alpha, with root mean square coefficients."""
+        return sum(
+            float(np.sqrt(np.mean(c**2))) * float(np.prod(self.wavenumbers ** np.array(alpha)))
+            for alpha, c in symbol.items()
+        )
+
+    @property
+    def equation_size(self) -> float:
+        """W, from the rows of the equations, whose mean square is taken over the domain."""
+        inside = slice(0, self.layout.inside[-1].rows.stop)
+        return sum(
+            float(np.sqrt(np.sum(c[:, inside] ** 2)))
+            * float(np.prod(self.wavenumbers ** np.array(alpha)))
+            for alpha, c in self.symbol.items()
+        )
+
+    def area(self, axis: int) -> float:
+        """Of one subdomain's face across an axis; 1 in one dimension."""
+        return float(np.prod(np.delete(self.tiling.spacing, axis)))
+
+    def points(self, slot: Slot, members: np.ndarray) -> Array:
+        local = slot.points * self.tiling.half_width
+        return (self.tiling.centres[members][:, None] + local).reshape(-1, local.shape[1])
+
+    def fill(
+        self,
+        source: Equation | Condition,
+        slot: Slot,
+        members: np.ndarray,
+        normal: Array | None,
+        weight: float,
+        share: float,
+    ) -> None:
+        """Rows of an equation or condition; `share` is each member's part of its mean square."""
+        x = self.points(slot, members)
+        normals = None if normal is None else np.tile(normal, (len(x), 1))
+        symbol = self.problem.symbol(source.operator, x, normals)
+        lift = self.problem.lift(source.operator, x, normals)
+        if isinstance(source, Condition):
+            value, what = source.value, f"{source.name} value"
+        else:
+            value, what = source.rhs, f"{source.name} right-hand side"
+        scale = np.sqrt(weight * share * slot.weights)
+        at = (members, slot.rows)
+        for alpha, c in symbol.items():
+            self.table(alpha)[at] = c.reshape(len(members), -1) * scale
+        rhs = function_values(value, x, what) - lift
+        self.h[at] = rhs.reshape(len(members), -1) * scale
+        self.places.setdefault(source.name, []).append(at)
+        self.weights[source.name] = weight
+
+    def hold(self, condition: Condition) -> None:
+        """Rows of a condition on all its faces."""
+        found = []
+        for name in condition.faces(self.problem.domain):
+            face = self.problem.domain.face(name)
+            key = (face.axis, int(face.sign > 0))
+            slot = self.layout.faces[key][self.used[key]]
+            self.used[key] += 1
+            members = self._at_end(*key)
+            normal = np.eye(self.problem.domain.dimension)[face.axis] * face.sign
+            found.append((slot, members, normal, face.axis))
+        whole = sum(len(members) * self.area(axis) for _, members, _, axis in found)
+        weight = condition.weight
+        if weight is None:
+            weight = self._balance(condition, found, whole)
+        for slot, members, normal, axis in found:
+            self.fill(condition, slot, members, normal, weight, self.area(axis) / whole)
+
+    def _balance(
+        self,
+        condition: Condition,
+        found: list[tuple[Slot, np.ndarray, Array, int]],
+        whole: float,
+    ) -> float:
+        size = rate = 0.0
+        for slot, members, normal, axis in found:
+            x = self.points(slot, members)
+            normals = np.tile(normal, (len(x), 1))
+            share = len(members) * self.area(axis) / whole
+            size += share * self.size(self.problem.symbol(condition.operator, x, normals))
+            rate += share / self.wavenumbers[axis]
+        if size == 0.0:
+            return 1.0
+        return (self.equation_size / size) ** 2 * rate * whole / self.volume
+
+    def glue(self) -> None:
+        """On interior faces, the value and the normal derivatives below the equation's order."""
+        W, orders = self.equation_size, glue_orders(self.problem)
+        for (axis, side), slots in self.layout.faces.items():
+            inner = np.setdiff1d(self.everywhere, self._at_end(axis, side))
+            self.glued[axis, side] = inner
+            if not len(inner):
+                continue
+            for m in range(orders[axis]):
+                weight = W * self.wavenumbers[axis] ** (-m - 0.5)
+                alpha = tuple(m * (i == axis) for i in range(len(orders)))
+                scale = weight * np.sqrt(self.area(axis) / self.volume * slots[m].weights)
+                self.table(alpha)[inner, slots[m].rows] = scale
+
+    def _at_end(self, axis: int, side: int) -> np.ndarray:
+        last = self.tiling.subdomains[axis] - 1
+        return np.flatnonzero(self.tiling.multi_index[:, axis] == side * last)

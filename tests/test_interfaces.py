@@ -1,0 +1,412 @@
+"""Subdomains side by side: exactness, agreement with the dense solve, reuse, reports."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella import gluing
+from tessella.gluing import glue
+from tessella.interfaces import default_features, face_modes, gauss, glue_orders
+from tessella.report import Report
+
+SQUARE = ts.Activation("square", lambda s, n: [s**2, 2 * s, 2 + 0 * s, *[0 * s] * n][: n + 1])
+FOURTH = ts.Activation(
+    "fourth",
+    lambda s, n: [s**4, 4 * s**3, 12 * s**2, 24 * s, 24 + 0 * s, *[0 * s] * n][: n + 1],
+)
+
+
+def wall(p):
+    return p[:, 0] * (2 - p[:, 0])
+
+
+def lift(p):
+    return 1 + p[:, 0] ** 2
+
+
+def slope(p):
+    return 1 + p[:, 0] ** 2
+
+
+def applied(operator, u, domain):
+    """L u at points, by automatic differentiation: the right-hand side that makes u exact."""
+    problem = ts.Problem(domain, ts.Equation(operator), ansatz=ts.Ansatz(0.0, u))
+    return lambda p: problem.lift(operator, p)
+
+
+def stated(domain, operator, u, *conditions, **keywords):
+    equation = ts.Equation(operator, applied(operator, u, domain))
+    return ts.Problem(domain, equation, conditions, exact=u, **keywords)
+
+
+LINE, PLANE = ts.Box(x=(0, 2)), ts.Box(x=(0, 2), y=(-1, 1))
+CUBE, PAST = ts.Box(x=(0, 1), y=(0, 2), z=(0, 1)), ts.Box(x=(0, 2), t=(0, 1))
+
+
+def parabola(p):
+    return 1 + 2 * p[:, 0] - p[:, 0] ** 2
+
+
+def bowl(p):
+    return p[:, 0] ** 2 - 3 * p[:, 0] * p[:, 1] + p[:, 1] + 2
+
+
+def bowl3(p):
+    return bowl(p) + p[:, 2] ** 2 - p[:, 0] * p[:, 2]
+
+
+def quartic(p):
+    return p[:, 0] ** 4 - p[:, 0] + 1
+
+
+def lifted(p):
+    return lift(p) + wall(p) * bowl(p)
+
+
+def slopes(u, axis, sign):
+    return lambda p: sign * np.asarray(ts.operators.derivatives(u, [axis], p)[axis])
+
+
+EXACT = {
+    "first order in 1D": (
+        stated(LINE, ts.D(x=1) + 1, parabola, ts.Dirichlet(parabola, on="xmin")),
+        {"subdomains": 4, "features": 4},
+    ),
+    "variable coefficient in 1D": (
+        stated(LINE, ts.D(x=1) @ (slope * ts.D(x=1)), parabola, ts.Dirichlet(parabola)),
+        {"subdomains": 4, "features": 4},
+    ),
+    "fourth order in 1D": (
+        stated(
+            LINE,
+            ts.D(x=4) + 1,
+            quartic,
+            ts.Dirichlet(quartic),
+            ts.Neumann(slopes(quartic, (1,), -1.0), on="xmin"),
+            ts.Neumann(slopes(quartic, (1,), 1.0), on="xmax"),
+        ),
+        {"subdomains": 3, "features": 6, "activation": FOURTH},
+    ),
+    "Dirichlet in 2D": (
+        stated(PLANE, -ts.Laplacian(), bowl, ts.Dirichlet(bowl)),
+        {"subdomains": (3, 2), "features": 8},
+    ),
+    "Neumann and Robin in 2D": (
+        stated(
+            PLANE,
+            -ts.Laplacian() + slope * ts.D(y=1),
+            bowl,
+            ts.Dirichlet(bowl, on=("xmin", "ymin")),
+            ts.Neumann(slopes(bowl, (1, 0), 1.0), on="xmax"),
+            ts.Robin(2.0, 1.0, lambda p: 2 * bowl(p) + slopes(bowl, (0, 1), 1.0)(p), on="ymax"),
+        ),
+        {"subdomains": (3, 2), "features": 8},
+    ),
+    "ansatz in 2D": (
+        stated(
+            PLANE,
+            -ts.Laplacian(),
+            lifted,
+            ts.Dirichlet(lifted, on=("ymin", "ymax")),
+            ansatz=ts.Ansatz(wall, lift),
+        ),
+        {"subdomains": (3, 2), "features": 8},
+    ),
+    "3D": (
+        stated(CUBE, -ts.Laplacian(), bowl3, ts.Dirichlet(bowl3)),
+        {"subdomains": (2, 2, 1), "features": 14},
+    ),
+    "heat in space-time": (
+        stated(
+            PAST,
+            ts.D(t=1) - ts.D(x=2),
+            bowl,
+            ts.Initial(bowl),
+            ts.Dirichlet(bowl),
+        ),
+        {"subdomains": (3, 2), "features": 8},
+    ),
+    "waves in space-time": (
+        stated(
+            PAST,
+            ts.D(t=2) - 0.25 * ts.D(x=2),
+            bowl,
+            ts.Initial(bowl),
+            ts.InitialVelocity(lambda p: 1 - 3 * p[:, 0]),
+            ts.Dirichlet(bowl, weight=100.0),
+        ),
+        {"subdomains": (3, 2), "features": 8},
+    ),
+}
+
+
+def solve(problem, **settings):
+    return ts.solve(problem, **{"coupling": "interfaces", "solver": "nested-qr", **settings})
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_solutions_in_the_span_are_found_exactly(name):
+    """Squares (fourth powers) of affine functions span all polynomials of that degree."""
+    problem, settings = EXACT[name]
+    solution = solve(problem, **{"activation": SQUARE, "trace_degree": 2, **settings})
+    assert solution.report.error["max"] < 1e-8
+    assert solution.report.jumps["value"]["max"] < 1e-8
+
+
+def test_as_many_derivatives_are_glued_as_the_operator_needs():
+    def orders(operator, domain=PAST):
+        return glue_orders(ts.Problem(domain, ts.Equation(operator)))
+
+    assert orders(ts.D(t=1) - ts.D(x=2)) == (2, 1)
+    assert orders(ts.D(x=4) + ts.D(t=2)) == (4, 2)
+    assert orders(ts.D(x=1)) == (1, 1)
+
+
+def test_the_names_of_the_jumps_follow_the_order(plane):
+    assert list(plane.report.jumps) == ["value", "normal derivative"]
+    problem, settings = EXACT["fourth order in 1D"]
+    names = solve(problem, trace_degree=2, **settings).report.jumps
+    assert list(names)[2:] == ["normal derivative 2", "normal derivative 3"]
+
+
+def waves(p):
+    return jnp.sin(3 * p[:, 0] + 1) * jnp.cos(2 * p[:, 1])
+
+
+SMOOTH = stated(PLANE, -ts.Laplacian(), waves, ts.Dirichlet(waves), name="waves")
+
+
+@pytest.fixture(scope="module")
+def plane():
+    return solve(SMOOTH, subdomains=3, features=24)
+
+
+def test_error_and_jumps_fall_with_the_number_of_features(plane):
+    coarse = solve(SMOOTH, subdomains=3, features=12).report
+    fine = solve(SMOOTH, subdomains=3, features=48).report
+    for name in ("value", "normal derivative"):
+        sizes = [r.jumps[name]["rms"] for r in (coarse, plane.report, fine)]
+        assert sizes[0] > 5 * sizes[1] > 100 * sizes[2]
+    errors = [r.error["l2_relative"] for r in (coarse, plane.report, fine)]
+    assert errors[0] > 5 * errors[1] > 100 * errors[2]
+
+
+def test_reported_jumps_are_what_both_sides_of_a_face_say(plane):
+    y = np.linspace(-1, 1, 400)
+    below = plane(np.stack([np.full(400, 2 / 3 - 1e-9), y], 1))
+    above = plane(np.stack([np.full(400, 2 / 3 + 1e-9), y], 1))
+    jump = plane.report.jumps["value"]
+    assert 0.2 * jump["rms"] < np.sqrt(np.mean((below - above) ** 2)) < 2 * jump["max"]
+
+
+def test_shared_draws_factor_equal_subdomains_once_with_the_same_answer(plane, monkeypatch):
+    assert plane.report.distinct_subdomains == 9
+    monkeypatch.setattr(
+        gluing, "_equal_subdomains", lambda rows, shared: [np.array([j]) for j in range(9)]
+    )
+    separate = solve(SMOOTH, subdomains=3, features=24)
+    x = PLANE.grid((40, 40))
+    np.testing.assert_allclose(separate(x), plane(x), atol=1e-9)
+
+
+def test_only_corners_edges_and_the_interior_differ():
+    """With a coefficient that varies along x, so does every column of subdomains."""
+    report = solve(SMOOTH, subdomains=(5, 4), features=24).report
+    assert report.distinct_subdomains == 9
+    variable = stated(PLANE, slope * ts.Laplacian(), waves, ts.Dirichlet(waves))
+    assert solve(variable, subdomains=(5, 4), features=24).report.distinct_subdomains == 15
+
+
+def test_own_draws_are_as_accurate_and_all_distinct(plane):
+    own = solve(SMOOTH, subdomains=3, features=24, shared=False)
+    assert own.report.distinct_subdomains == 9
+    weights = own.basis.layers[0].weights
+    assert not np.array_equal(weights[0], weights[1])
+    assert own.report.error["l2_relative"] < 30 * plane.report.error["l2_relative"]
+
+
+def glued_system(subdomains=(2, 2), features=10, problem=SMOOTH, **keywords):
+    tiling = ts.Tiling(problem.domain, subdomains)
+    d = problem.domain.dimension
+    basis = ts.Glued(tiling, default_features(features, d), **keywords)
+    return basis, glue(problem, basis, ts.Grid(2.0))
+
+
+def test_condensation_solves_the_whole_system():
+    basis, system = glued_system()
+    reduced = system.reduce(ts.RRQR(1e-14))
+    y, _ = ts.NestedQR().init(reduced.Q).solve(reduced.h)
+    a = reduced.coefficients(y)
+    M = system.M.to_dense()
+    assert M.shape == (system.rows, basis.columns + system.traces)
+    order = [np.concatenate([kind.free, kind.coupled]) for kind in system.kinds]
+    h = np.zeros(system.rows)
+    start = 0
+    for j in range(4):
+        kind = next(i for i, k in enumerate(system.kinds) if j in k.members)
+        rows = system.h[j, order[kind]]
+        h[start : start + len(rows)] = rows
+        start += len(rows)
+    expected = np.linalg.lstsq(M, h)[0]
+    np.testing.assert_allclose(np.concatenate([a, y]), expected, atol=1e-6 * np.abs(a).max())
+    assert system.residuals(a)["equation"] > 0
+
+
+def test_the_loss_has_the_meaning_it_has_with_overlap(plane):
+    """Residuals are root mean squares over the domain and the faces, in the equation's units."""
+    x, w = gauss((40, 40))
+    x = PLANE.lower + (x + 1) / 2 * (PLANE.upper - PLANE.lower)
+    size = np.sqrt(np.sum(w * plane.residual(x) ** 2))
+    assert plane.report.residual["equation"] == pytest.approx(size, rel=0.2)
+    assert set(plane.report.residual) == {"equation", "dirichlet"}
+
+
+def test_given_weights_are_kept_and_missing_ones_follow_the_operator():
+    def weights(operator, condition):
+        return glued_system(problem=stated(PLANE, operator, waves, condition))[1].weights
+
+    assert weights(-ts.Laplacian(), ts.Dirichlet(waves, weight=7.0))["dirichlet"] == 7.0
+    one = weights(-ts.Laplacian(), ts.Dirichlet(waves))["dirichlet"]
+    assert weights(-10 * ts.Laplacian(), ts.Dirichlet(waves))["dirichlet"] == pytest.approx(
+        100 * one
+    )
+    flux = weights(-ts.Laplacian(), ts.Neumann(0.0))["neumann"]
+    assert flux < one / 10
+
+
+@pytest.mark.parametrize("counts", [(), (5,), (4, 6)])
+def test_face_modes_are_orthonormal_and_traces_come_first(counts):
+    modes, traces = face_modes(counts, 2)
+    np.testing.assert_allclose(modes.T @ modes, np.eye(len(modes)), atol=1e-13)
+    assert traces == {0: 1, 1: 3, 2: 6}[len(counts)]
+    constant = np.sqrt(gauss(counts)[1])
+    np.testing.assert_allclose(modes[:, 0], constant, atol=1e-14)
+
+
+def test_every_point_belongs_to_one_box_and_faces_to_the_one_above():
+    tiling = ts.Tiling(PLANE, (4, 2))
+    x = PLANE.grid((41, 31))
+    subdomain, point = tiling.seen(x)
+    assert sorted(point) == list(range(len(x)))
+    inside = np.abs(x[point] - tiling.centres[subdomain]) <= tiling.half_width + 1e-12
+    assert inside.all()
+    assert tiling.seen(np.array([[0.5, 0.3]]))[0] == [3]
+    assert tiling.seen(np.array([[2.0, 1.0]]))[0] == [7]
+
+
+def test_derivatives_are_those_of_the_values(plane):
+    x = np.array([[0.3, 0.1], [2 / 3 + 1e-3, -0.4], [1.9, 0.9]])
+    step = np.array([1e-5, 0.0])
+    difference = (plane(x + step) - plane(x - step)) / 2e-5
+    np.testing.assert_allclose(plane.apply(ts.D(x=1), x), difference, rtol=1e-6, atol=1e-6)
+
+
+def test_a_saved_solution_comes_back(plane, tmp_path):
+    x = PLANE.grid((15, 15))
+    again = ts.load(plane.save(tmp_path / "plane"))
+    np.testing.assert_array_equal(again(x), plane(x))
+    assert isinstance(again.basis, ts.Glued)
+    assert again.basis.shared and again.report.jumps == plane.report.jumps
+
+
+def test_it_is_plotted_like_any_other(plane, tmp_path):
+    plane.plot(tmp_path / "plane.png")
+    assert (tmp_path / "plane.png").stat().st_size > 10_000
+
+
+def test_the_report_speaks_of_traces_and_jumps(plane):
+    text, data = str(plane), plane.report.to_json()
+    assert "trace unknowns, 9 distinct subdomains" in text
+    assert "jump, normal derivative" in text
+    assert data["coupling"] == "interfaces"
+    assert data["traces"] == plane.report.traces == 2 * 12 * (plane.basis.degree + 1)
+    assert set(data["jumps"]["value"]) == {"rms", "max"}
+    plain = Report("overlapping", 0, "", "", 1, 1, 1, 0, "", "", {}).to_json()
+    assert plain["coupling"] == "overlap" and plain["jumps"] is None and plain["traces"] is None
+
+
+def test_iterative_solvers_find_the_same_traces(plane):
+    solver = ts.LSQR(max_iterations=20_000, atol=1e-14, btol=1e-14)
+    iterated = solve(SMOOTH, subdomains=3, features=24, solver=solver)
+    assert iterated.report.solver == "rrqr-lsqr"
+    x = PLANE.grid((20, 20))
+    np.testing.assert_allclose(iterated(x), plane(x), atol=1e-5)
+
+
+def test_condition_numbers_are_of_the_whole_and_of_the_condensed_system():
+    kappa = solve(SMOOTH, subdomains=2, features=12, condition=True).report.condition
+    assert kappa["M"] >= kappa["M_hat"] > kappa["preconditioned"] > 1
+
+
+def test_other_numbers_need_no_other_program(compilations):
+    def assembled(scale, seed):
+        problem = stated(PLANE, -scale * ts.Laplacian(), waves, ts.Dirichlet(waves))
+        basis = ts.Glued(ts.Tiling(PLANE, 3), default_features(24, 2), seed)
+        return glue(problem, basis, ts.Grid(2.0))
+
+    assembled(1.0, 0)
+    before = compilations()
+    assembled(2.0, 5)
+    assert compilations() == before
+
+
+def test_the_gallery_takes_the_coupling_as_a_setting():
+    settings = {"coupling": "interfaces", "subdomains": 20, "features": 16, "activation": "sin"}
+    report = (
+        ts.gallery.get("harmonic-oscillator")
+        .solve(
+            solver="nested-qr",
+            settings={**settings, "scale": 5.0, "oversampling": 2, "sigma": 1e-14},
+        )
+        .report
+    )
+    assert report.coupling == "interfaces"
+    assert report.error["l1_normalised"] < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"coupling": "glue"}, "unknown coupling 'glue': choose one of overlap, interfaces"),
+        ({"overlap": 2.0}, "overlap=2.0 has no meaning with coupling='interfaces'"),
+        ({"coupling": "overlap", "trace_degree": 3}, "trace_degree=3 belongs to subdomains side"),
+        ({"coupling": "overlap", "shared": True}, "shared=True belongs to subdomains side by side"),
+        ({"subdomains": 1}, "one subdomain has no neighbour to be glued to"),
+        ({"trace_degree": 1.5}, "trace_degree must be a whole number >= 0, got 1.5"),
+        ({"trace_degree": -1}, "trace_degree must be a whole number >= 0, got -1"),
+        ({"solver": "lsqr"}, "eliminates every subdomain's features through its own filter"),
+        ({"filter": ts.RRQR(1e-8, patch=2)}, "eliminates every subdomain's features"),
+        ({"oversampling": 0.3, "trace_degree": 1}, "fewer rows than columns"),
+    ],
+)
+def test_mistakes_are_named_with_their_remedy(settings, message):
+    with pytest.raises(ValueError, match=message.replace("(", r"\(").replace(">=", ">=")):
+        solve(SMOOTH, **{"subdomains": 3, "features": 24, **settings})
+
+
+def test_fixed_points_too_few_for_the_traces_are_refused():
+    with pytest.raises(ValueError, match="trace_degree=9 needs 10 points along x in every subdom"):
+        solve(
+            SMOOTH,
+            subdomains=3,
+            features=24,
+            trace_degree=9,
+            collocation=ts.Grid(points_per_axis=24),
+        )
+
+
+def test_overlapping_subdomains_cannot_be_glued():
+    with pytest.raises(ValueError, match="Glued needs subdomains side by side"):
+        ts.Glued(ts.Decomposition(PLANE, 2), ts.RandomFeatures(4))
+
+
+def test_the_gallery_names_an_unknown_coupling():
+    with pytest.raises(ValueError, match="unknown coupling 'weak'"):
+        ts.gallery.get("laplace").solve(settings={"coupling": "weak"})
+
+
+def test_a_system_too_large_is_refused_before_it_is_made(monkeypatch):
+    monkeypatch.setattr("tessella.memory.available_bytes", lambda: 1 << 16)
+    with pytest.raises(MemoryError, match=r"distinct subdomains of .* rows and 25 columns needs"):
+        solve(SMOOTH, subdomains=3, features=24)
