@@ -12,6 +12,7 @@ import tessella
 
 ROOT = Path(tessella.__file__).parent
 FLOW = [
+    "version",
     "memory",
     "domain",
     "archive",
@@ -78,7 +79,7 @@ def imported(path, inside_functions=False):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names = [node.module]
-            if node.module == "tessella" or (ROOT / node.module.replace(".", "/")).is_dir():
+            if node.module == "tessella" or (ROOT.parent / node.module.replace(".", "/")).is_dir():
                 names = [f"{node.module}.{alias.name}" for alias in node.names]
         else:
             names = [alias.name for alias in node.names]

@@ -34,8 +34,7 @@ from tessella.problem import (
 from tessella.solution import Solution
 from tessella.solve import solve
 from tessella.tiling import Tiling
-
-__version__ = "0.1.0"
+from tessella.version import __version__
 
 __all__ = [
     "CG",
@@ -69,6 +68,7 @@ __all__ = [
     "Tiling",
     "Training",
     "Unfiltered",
+    "__version__",
     "fbpinn",
     "gallery",
     "load",

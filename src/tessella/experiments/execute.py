@@ -11,7 +11,6 @@ import jax
 import numpy as np
 import scipy
 
-import tessella
 from tessella import gallery, memory
 from tessella.assembly import LeastSquares, assemble
 from tessella.basis import Basis
@@ -31,6 +30,7 @@ from tessella.linalg.rrqr import RRQR
 from tessella.linalg.schwarz import SchwarzCG
 from tessella.solution import Solution
 from tessella.theory import comparison_bound, coupling, strip_bound
+from tessella.version import __version__
 
 CURVE_POINTS = 120
 """Points kept of a convergence curve, spaced evenly in the logarithm of the iteration."""
@@ -57,7 +57,7 @@ def execute(case: Case, seed: int, progress: Progress | None = None) -> dict[str
         **{key: value for key, value in found.items() if key not in LABELS},
         "date": datetime.date.today().isoformat(),
         "versions": {
-            "tessella": tessella.__version__,
+            "tessella": __version__,
             "jax": jax.__version__,
             "numpy": np.__version__,
             "scipy": scipy.__version__,
