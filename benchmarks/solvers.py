@@ -144,8 +144,8 @@ def weak_scaling(largest: int = 6) -> None:
         for label, basis, limit, patch in (
             ("one level", fine, 1_200, 1),
             ("multilevel", ts.Multilevel.pyramid(fine), 80, 1),
-            ("multilevel, patches of 2", ts.Multilevel.pyramid(fine), 30, 2),
-            ("multilevel, patches of 4", ts.Multilevel.pyramid(fine, coarsest=4), 30, 4),
+            ("multilevel, patches of 2", ts.Multilevel.pyramid(fine), 60, 2),
+            ("multilevel, patches of 4", ts.Multilevel.pyramid(fine, coarsest=4), 60, 4),
         ):
             found = _iterations(problem, basis, 4 * S, 2.0, limit, 1e-2, patch)
             rows.append({"J": S * S, "basis": label, **found})
