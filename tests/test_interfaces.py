@@ -401,6 +401,14 @@ def test_overlapping_subdomains_cannot_be_glued():
         ts.Glued(ts.Decomposition(PLANE, 2), ts.RandomFeatures(4))
 
 
+def test_unglued_boxes_are_refused():
+    tiling, features = ts.Tiling(PLANE, 2), ts.RandomFeatures(4)
+    with pytest.raises(ValueError, match="those of a Tiling lie side by side: use Glued"):
+        ts.Basis(tiling, features)
+    with pytest.raises(ValueError, match="one of them lies side by side"):
+        ts.Multilevel((ts.Glued(tiling, features),))
+
+
 def test_the_gallery_names_an_unknown_coupling():
     with pytest.raises(ValueError, match="unknown coupling 'weak'"):
         ts.gallery.get("laplace").solve(settings={"coupling": "weak"})

@@ -24,6 +24,7 @@ from tessella.features import (
     shallow_derivatives,
 )
 from tessella.operators import Orders
+from tessella.tiling import Tiling
 from tessella.windows import bump, bump_sums, quotient
 
 
@@ -39,6 +40,11 @@ class Basis:
         if not isinstance(self.seed, Integral) or self.seed < 0:
             raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
         object.__setattr__(self, "seed", int(self.seed))
+        if type(self) is Basis and isinstance(self.decomposition, Tiling):
+            raise ValueError(
+                "a Basis blends overlapping subdomains, but those of a Tiling lie side by side: "
+                "use Glued(tiling, features), or a Decomposition"
+            )
 
     @property
     def columns(self) -> int:
@@ -82,6 +88,11 @@ class Multilevel:
             raise ValueError("Multilevel needs at least one level")
         if len({level.decomposition.domain for level in self.levels}) > 1:
             raise ValueError("all levels of a Multilevel basis must share one domain")
+        if any(isinstance(level.decomposition, Tiling) for level in self.levels):
+            raise ValueError(
+                "the levels of a Multilevel basis overlap, but one of them lies side by side: "
+                "solve with the Glued basis alone, or use a Basis for every level"
+            )
 
     @staticmethod
     def pyramid(finest: Basis, coarsest: int = 2) -> Multilevel:

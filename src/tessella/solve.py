@@ -74,6 +74,7 @@ def solve(
     `test_grid` is where the error is measured if the problem has an exact solution (it plays no
     part in the solve), `condition=True` also computes condition numbers, and `progress` is called
     with (iterations, limit, relative residual), and with (parts done, parts, 1) during a set-up.
+    Side by side the unknowns of an iteration are the traces, so no error is tracked while it runs.
     """
     chosen_by_hand = (subdomains, features, overlap, trace_degree, shared, scale, activation)
     if basis is None:
