@@ -61,6 +61,11 @@ class Basis:
         d = self.decomposition.domain.dimension
         return self.features.draw(self.decomposition.count, d, self.seed)
 
+    def coarser(self) -> Basis:
+        """Half the features, drawn anew: a second opinion on the same problem."""
+        half = dataclasses.replace(self.features, count=max(1, self.features.count // 2))
+        return dataclasses.replace(self, features=half, seed=self.seed + 1)
+
 
 def with_layers(basis: Basis, layers: tuple[Layer, ...]) -> Basis:
     """The same basis with these hidden layers in place of the ones its seed draws."""

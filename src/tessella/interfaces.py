@@ -7,6 +7,7 @@ traces. Each of the two subdomains asks its own function to match them, in the l
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
@@ -65,6 +66,17 @@ class Glued(Basis):
         if d == 1:
             return 0
         return math.ceil(RICHNESS * (math.factorial(d) * self.features.columns) ** (1 / d))
+
+    def coarser(self) -> Glued:
+        """Half the features, with the bandwidth and the traces that go with them."""
+        d = self.decomposition.domain.dimension
+        count = max(1, self.features.count // 2)
+        share = (count / self.features.count) ** (1 / d)
+        features = dataclasses.replace(
+            self.features, count=count, scale=share * self.features.scale
+        )
+        degree = None if self.trace_degree is None else math.ceil(share * self.trace_degree)
+        return dataclasses.replace(self, features=features, seed=self.seed + 1, trace_degree=degree)
 
     @cached_property
     def layers(self) -> tuple[Layer, ...]:

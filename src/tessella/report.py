@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -55,6 +56,29 @@ class Stopwatch:
 
 
 @dataclass(frozen=True)
+class Step:
+    """One discretisation on the way to a tolerance: what changed, its size, how it was judged."""
+
+    change: str
+    subdomains: tuple[int, ...]
+    features: int
+    bandwidth: float
+    unknowns: int
+    residual: float
+    difference: float | None
+    estimate: float | None
+    seconds: float
+
+    def __str__(self) -> str:
+        shape = " x ".join(str(S) for S in self.subdomains)
+        guess = "" if self.estimate is None else f", error about {self.estimate:.1e}"
+        return (
+            f"{shape} subdomains, {self.features} features, bandwidth x {self.bandwidth:g}: "
+            f"residual {self.residual:.1e}{guess} ({self.seconds:.2f} s)"
+        )
+
+
+@dataclass(frozen=True)
 class Report:
     """The figures of one solve. A quantity that was not computed is None.
 
@@ -90,6 +114,8 @@ class Report:
     traces: int | None = None
     distinct_subdomains: int | None = None
     jumps: dict[str, dict[str, float]] | None = None
+    tolerance: float | None = None
+    refinement: tuple[Step, ...] = ()
     parameters: dict[str, float] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     preset: str | None = None
@@ -125,6 +151,8 @@ class Report:
                 "traces": self.traces,
                 "distinct_subdomains": self.distinct_subdomains,
                 "jumps": self.jumps,
+                "tolerance": self.tolerance,
+                "refinement": [dataclasses.asdict(step) for step in self.refinement],
                 "advice": self.advice,
                 "solver_note": self.solver_note,
                 "oracle_iteration": self.oracle_iteration,
@@ -139,6 +167,8 @@ class Report:
 
     def lines(self) -> Iterator[tuple[str, str]]:
         """(label, text) pairs for a person, most important first."""
+        for number, step in enumerate(self.refinement, 1):
+            yield f"{number}. {step.change}", str(step)
         if self.columns_kept is None:
             yield "system", f"{self.rows:,} rows, {self.columns:,} trained parameters"
         else:
@@ -176,6 +206,8 @@ class Report:
         yield "peak memory", f"{self.peak_memory_mib:,.0f} MiB"
 
     def _error_lines(self) -> Iterator[tuple[str, str]]:
+        if self.error_estimate is not None:
+            yield "error estimate", f"{self.error_estimate:.1e} normalised L1"
         if self.error is None:
             yield "error", "unknown: the problem has no exact solution"
             return
@@ -208,6 +240,8 @@ def _finite(value: Any) -> Any:
     """NaN and infinities as None, all the way down: JSON has no words for them."""
     if isinstance(value, dict):
         return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value

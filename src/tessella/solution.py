@@ -50,12 +50,15 @@ class Solution:
         """Values at an (n, d) array of points of the domain."""
         return self.apply(Identity(), points)
 
-    def apply(self, operator: Operator, points: ArrayLike) -> Array:
-        """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`."""
+    def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
+        """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`.
+
+        `normals` are the outward unit normals at the points, for operators that use them.
+        """
         x = self.problem.domain.points(points)
         _check_inside(self.problem, x)
-        symbol = self.problem.symbol(operator, x)
-        values = self.problem.lift(operator, x)
+        symbol = self.problem.symbol(operator, x, normals)
+        values = self.problem.lift(operator, x, normals)
         if not symbol:
             return values
         offset = 0

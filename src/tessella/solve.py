@@ -1,37 +1,33 @@
-"""The paper's Algorithm 2: assemble, filter, precondition, solve, substitute back."""
+"""The front door: a problem and a few numbers in, a solution out."""
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any
 
-import jax
-import numpy as np
-
-from tessella.assembly import LeastSquares, Reduced, assemble
+from tessella.adapt import Plan, refine
+from tessella.algorithm import run
 from tessella.basis import Basis, Multilevel
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.features import Activation, RandomFeatures
-from tessella.glued_system import GluedSystem
-from tessella.gluing import glue
 from tessella.interfaces import Glued, default_features
-from tessella.jumps import jumps
-from tessella.linalg.conditioning import condition_number
-from tessella.linalg.iteration import Progress, SolverResult
+from tessella.linalg.iteration import Progress
+from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
-from tessella.linalg.solvers import Solver, by_name, choose, full_name
-from tessella.memory import device_name, peak_mib
+from tessella.linalg.solvers import Solver, by_name
+from tessella.memory import peak_mib
 from tessella.problem import Problem
-from tessella.report import Report, Stopwatch, error_norms
-from tessella.solution import Solution, error_monitor, test_points
+from tessella.report import Stopwatch, error_norms
+from tessella.solution import Solution, test_points
 from tessella.tiling import Tiling
 
 
 def solve(
     problem: Problem,
     *,
+    tol: float | None = None,
+    patience: float = 120.0,
     subdomains: int | Sequence[int] | None = None,
     features: int | None = None,
     coupling: str = "overlap",
@@ -50,13 +46,18 @@ def solve(
     solver: Solver | str = "auto",
     test_grid: Grid | None = None,
     condition: bool = False,
+    estimate: bool | None = None,
     progress: Progress | None = None,
 ) -> Solution:
     """Solve a linear PDE with filtered random features.
 
-    Say how rich the basis is with `subdomains` (per axis) and `features` (per subdomain); all else
-    has a default. More features per subdomain buy accuracy fastest; more subdomains follow finer
-    structure.
+    Name a tolerance, `solve(problem, tol=1e-6)`, and everything is chosen: the discretisation is
+    refined until the estimated normalised L1 error is below it, for about `patience` seconds at
+    most. The report shows the way there, and says so if the tolerance is out of reach.
+
+    Or say how rich the basis is with `subdomains` (per axis) and `features` (per subdomain); all
+    else has a default. More features per subdomain buy accuracy fastest; more subdomains follow
+    finer structure.
 
     `coupling` says how subdomains are joined. "overlap" is the paper's: windows blend neighbours
     that are `overlap` spacings wide (2 unless given). "interfaces" puts them side by side and
@@ -72,16 +73,33 @@ def solve(
     when its predicted memory and time fit, and with preconditioned LSQR otherwise.
 
     `test_grid` is where the error is measured if the problem has an exact solution (it plays no
-    part in the solve), `condition=True` also computes condition numbers, and `progress` is called
-    with (iterations, limit, relative residual), and with (parts done, parts, 1) during a set-up.
-    Side by side the unknowns of an iteration are the traces, so no error is tracked while it runs.
+    part in the solve), `condition=True` also computes condition numbers, `estimate=True` estimates
+    the error by a second, coarser solve (the default where the solver is direct). `progress` is
+    called with (iterations, limit, relative residual), and with (parts done, parts, 1) during a
+    set-up. Side by side the unknowns of an iteration are the traces, so no error is tracked while
+    it runs.
     """
+    if tol is not None:
+        _refuse_beside_tol(
+            subdomains=subdomains,
+            features=features,
+            overlap=overlap,
+            trace_degree=trace_degree,
+            shared=shared,
+            scale=scale,
+            activation=activation,
+            sigma=sigma,
+            basis=basis,
+            collocation=collocation,
+            filter=filter,
+        )
+        return _solve_to(problem, tol, patience, seed, test_grid, progress)
     chosen_by_hand = (subdomains, features, overlap, trace_degree, shared, scale, activation)
     if basis is None:
         if subdomains is None or features is None:
             raise ValueError(
-                "solve() needs `subdomains` and `features`, e.g. solve(problem, subdomains=8, "
-                "features=100), or a whole `basis`"
+                "solve() needs a tolerance, e.g. solve(problem, tol=1e-6), or `subdomains` and "
+                "`features`, e.g. solve(problem, subdomains=8, features=100), or a whole `basis`"
             )
         drawn = _features(coupling, problem.domain.dimension, features, depth, activation, scale)
         basis = _basis(coupling, problem, subdomains, drawn, seed, overlap, trace_degree, shared)
@@ -98,59 +116,29 @@ def solve(
     if filter is not None:
         _refuse_both("filter", (sigma,), (None,))
     collocation = collocation or Grid(oversampling)
-    glued = isinstance(basis, Glued)
     if sigma is None:
-        sigma = 1e-14 if glued else 1e-10
+        sigma = SIDE_BY_SIDE_SIGMA if isinstance(basis, Glued) else OVERLAP_SIGMA
     own_filter, chosen = (
         by_name(solver, sigma) if isinstance(solver, str) else (RRQR(sigma), solver)
     )
     filter = filter or own_filter
-    note = ""
-    watch = Stopwatch()
-
-    with watch.phase("assemble"):
-        system: LeastSquares | GluedSystem
-        if isinstance(basis, Glued):
-            system = glue(problem, basis, collocation)
-        else:
-            system = assemble(problem, basis, collocation.rows(problem, basis))
-            jax.block_until_ready(system.M)
-    with watch.phase("filter"):
-        reduced = system.reduce(filter, progress)
-    if chosen is None:
-        chosen, note = choose(reduced.Q)
-    if chosen.iterative:
-        reduced = reduced.preconditioned()
-    with watch.phase("monitor"):
-        at = test_points(problem, basis, test_grid)
-        exact = None if at is None else problem.exact_values(at)
-        watched = chosen.iterative and not glued
-        monitor = error_monitor(problem, basis, reduced.preconditioner, at, watched)
-    with watch.phase("solve"):
-        state = chosen.init(reduced.Q, progress)
-        result = chosen.solve(state, reduced.h, monitor, progress)
-        a = reduced.coefficients(np.asarray(result.x))
-
-    report = _report(problem, basis, system, reduced, result, full_name(filter, chosen), note)
-    if condition:
-        with watch.phase("condition"):
-            report = dataclasses.replace(report, condition=_conditions(system, reduced))
-    solution = Solution(problem, basis, a, report, result.history)
-    with watch.phase("measure"):
-        errors = error_norms(solution(at), exact) if at is not None and exact is not None else None
-        found_jumps = jumps(problem, basis, a) if isinstance(basis, Glued) else None
-    report = dataclasses.replace(
-        report,
-        error=errors,
-        residual=system.residuals(a),
-        jumps=found_jumps,
-        seconds=watch.total(),
-        peak_memory_mib=peak_mib(),
+    return run(
+        problem,
+        basis,
+        collocation,
+        filter,
+        chosen,
+        test_grid=test_grid,
+        condition=condition,
+        estimate=estimate,
+        progress=progress,
     )
-    return dataclasses.replace(solution, report=report)
 
 
 COUPLINGS = ("overlap", "interfaces")
+
+OVERLAP_SIGMA, SIDE_BY_SIDE_SIGMA = 1e-10, 1e-14
+"""Default thresholds of the filter."""
 
 _SHORTHAND = {
     "basis": "subdomains, features, coupling, overlap, trace_degree, shared, scale, activation, "
@@ -158,6 +146,52 @@ _SHORTHAND = {
     "collocation": "oversampling",
     "filter": "sigma",
 }
+
+
+def _solve_to(
+    problem: Problem,
+    tol: float,
+    patience: float,
+    seed: int,
+    test_grid: Grid | None,
+    progress: Progress | None,
+) -> Solution:
+    """Refine to a tolerance; only then is the exact solution, if any, looked at."""
+    watch = Stopwatch()
+
+    def engine(blind: Problem, plan: Plan) -> Solution:
+        drawn = default_features(plan.features, blind.domain.dimension)
+        drawn = dataclasses.replace(drawn, scale=plan.bandwidth * drawn.scale)
+        basis = Glued(Tiling(blind.domain, plan.subdomains), drawn, seed)
+        return run(blind, basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), NestedQR())
+
+    with watch.phase("solve"):
+        found = refine(problem, tol, engine, patience, progress)
+    solution = dataclasses.replace(found.solution, problem=problem)
+    with watch.phase("measure"):
+        at = test_points(problem, solution.basis, test_grid)
+        error = None if at is None else error_norms(solution(at), problem.exact_values(at))
+    met = "tolerance met" if found.met else "tolerance not met"
+    report = dataclasses.replace(
+        solution.report,
+        error=error,
+        error_estimate=found.estimate,
+        tolerance=tol,
+        refinement=found.steps,
+        stop_reason=met,
+        advice=found.reason,
+        seconds=watch.total(),
+        peak_memory_mib=peak_mib(),
+    )
+    return dataclasses.replace(solution, report=report)
+
+
+def _refuse_beside_tol(**given: object) -> None:
+    for name, value in given.items():
+        if value is not None:
+            raise ValueError(
+                f"tol chooses the discretisation itself: leave out {name}, or leave out tol"
+            )
 
 
 def _refuse_both(whole: str, given: tuple[object, ...], defaults: tuple[object, ...]) -> None:
@@ -213,60 +247,3 @@ def _basis(
         )
     tiling = Tiling(problem.domain, subdomains)
     return Glued(tiling, features, seed, trace_degree, True if shared is None else shared)
-
-
-def _conditions(system: LeastSquares | GluedSystem, reduced: Reduced) -> dict[str, float | None]:
-    """kappa of M, of the filtered M_hat, and of M_hat S^-1 (or of the condensed trace system)."""
-    M = condition_number(system.M).value
-    kept = reduced.kept
-    if isinstance(system, GluedSystem):
-        kept = np.concatenate([kept, np.arange(system.basis.columns, system.M.shape[1])])
-    everything_kept = len(kept) == system.M.shape[1]
-    M_hat = M if everything_kept else condition_number(system.M.select(kept)).value
-    if isinstance(system, GluedSystem):
-        return {"M": M, "M_hat": M_hat, "preconditioned": condition_number(reduced.Q).value}
-    Q = reduced.Q.select(kept)
-    preconditioned = None if reduced.Q is system.M else condition_number(Q).value
-    return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
-
-
-def _report(
-    problem: Problem,
-    basis: Basis | Multilevel,
-    system: LeastSquares | GluedSystem,
-    reduced: Reduced,
-    result: SolverResult,
-    solver: str,
-    note: str,
-) -> Report:
-    oracle = result.history.oracle()
-    return Report(
-        problem=problem.name,
-        parameters=dict(problem.parameters),
-        seed=basis.seed,
-        solver=solver,
-        solver_note=note,
-        device=device_name(),
-        rows=system.rows,
-        columns=basis.columns,
-        columns_kept=len(reduced.kept),
-        **_interfaces(system),
-        iterations=result.iterations,
-        stop_reason=str(result.stop),
-        advice=result.advice,
-        weights=system.weights,
-        oracle_iteration=oracle[0] if oracle else None,
-        error_oracle_minimum=oracle[1] if oracle else None,
-        stopping_rule_iteration=result.rule[0] if result.rule else None,
-        error_at_stopping_rule=result.rule[1] if result.rule else None,
-    )
-
-
-def _interfaces(system: LeastSquares | GluedSystem) -> dict[str, Any]:
-    if isinstance(system, LeastSquares):
-        return {"coupling": "overlap"}
-    return {
-        "coupling": "interfaces",
-        "traces": system.traces,
-        "distinct_subdomains": len(system.kinds),
-    }

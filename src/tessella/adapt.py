@@ -1,0 +1,253 @@
+"""`solve(problem, tol=...)`: refine until the estimated error is below a tolerance.
+
+Each step solves another discretisation and compares it with the best one so far (see `estimate`).
+More features per subdomain are tried first, because smooth solutions gain decades from them; where
+they gain little the structure is finer than the subdomains, and those are split. Nothing here reads
+`problem.exact`: it works on a copy without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tessella.estimate import held_out, judge, residual
+from tessella.linalg.iteration import Progress
+from tessella.problem import Problem
+from tessella.report import Step
+from tessella.solution import Solution
+
+SMALLEST_TOLERANCE = 1e-13
+"""Below this double precision leaves nothing to refine."""
+
+FEATURES = {
+    1: (8, 12, 16, 20, 24, 32),
+    2: (40, 64, 80, 100, 125, 160, 200, 250, 300),
+    3: (60, 100, 130, 160, 200, 250, 300, 380, 480, 600),
+}
+"""Features per subdomain by dimension: few numbers, so that compiled programs are found again."""
+
+STRIDE = 2
+"""Rungs of that ladder climbed at once, unless one is predicted to be enough."""
+
+FINER = {1: 2.0, 2: 2.0, 3: 1.5}
+"""Factor between two numbers of subdomains per axis."""
+
+WORTH = 4.0
+"""Features that lower the residual by less than this were not what was missing."""
+
+STALLED, TIMES = 1.3, 3
+"""The refinement ends after so many steps in a row that lower the residual by less than this."""
+
+BANDWIDTHS = (0.7, 1.4)
+"""Multiples of the default bandwidth that are tried once."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Subdomains per axis, a rung of the ladder of features, a factor on the bandwidth."""
+
+    subdomains: tuple[int, ...]
+    rung: int = 0
+    bandwidth: float = 1.0
+
+    @property
+    def features(self) -> int:
+        return FEATURES[len(self.subdomains)][self.rung]
+
+    @property
+    def work(self) -> float:
+        """Relative cost: one dense elimination per subdomain."""
+        return math.prod(self.subdomains) * float(self.features) ** 3
+
+    def richer(self, rungs: int = STRIDE) -> Plan | None:
+        top = len(FEATURES[len(self.subdomains)]) - 1
+        rung = min(top, self.rung + rungs)
+        return dataclasses.replace(self, rung=rung) if rung > self.rung else None
+
+    def finer(self) -> Plan:
+        factor = FINER[len(self.subdomains)]
+        split = tuple(math.ceil(factor * S) for S in self.subdomains)
+        return dataclasses.replace(self, subdomains=split)
+
+
+Engine = Callable[[Problem, Plan], Solution]
+"""Solves the problem with a plan."""
+
+
+@dataclass(frozen=True)
+class Refined:
+    """The best solution found, its estimated error, the way to it, and why it ended."""
+
+    solution: Solution
+    estimate: float | None
+    steps: tuple[Step, ...]
+    met: bool
+    reason: str
+
+
+def refine(
+    problem: Problem,
+    tol: float,
+    engine: Engine,
+    patience: float = 120.0,
+    progress: Progress | None = None,
+) -> Refined:
+    """Solve to an estimated normalised L1 error of `tol`, within about `patience` seconds."""
+    check(problem, tol)
+    walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress)
+    try:
+        reason = walk.go()
+    except (MemoryError, KeyboardInterrupt) as error:
+        if not walk.steps:
+            raise
+        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"no memory: {error}"
+    return Refined(walk.best, walk.estimate, tuple(walk.steps), walk.met, reason)
+
+
+def check(problem: Problem, tol: float) -> None:
+    """Refuse tolerances no one can meet and problems that do not determine their solution."""
+    if not (math.isfinite(tol) and tol > 0):
+        raise ValueError(f"tol must be a positive number, got {tol!r}")
+    if tol < SMALLEST_TOLERANCE:
+        raise ValueError(
+            f"tol={tol!r} is below what double precision allows: use {SMALLEST_TOLERANCE:g} or more"
+        )
+    axes = problem.domain.axes
+    order = max(sum(t.orders) for e in problem.equations for t in e.operator.expand(axes))
+    if order and not problem.conditions and problem.ansatz is None:
+        raise ValueError(
+            "the problem has no conditions, so its solution is not unique: add conditions=[...] "
+            "or an ansatz"
+        )
+    if problem.domain.dimension not in FEATURES:
+        raise ValueError(
+            f"tol works in 1, 2 and 3 dimensions (time counts), got {problem.domain.dimension}: "
+            f"choose subdomains and features yourself"
+        )
+
+
+class _Walk:
+    """The state of a refinement: the best solution, its estimate, and all steps."""
+
+    best: Solution
+
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        engine: Engine,
+        patience: float,
+        progress: Progress | None,
+    ) -> None:
+        self.problem, self.tol, self.engine = problem, tol, engine
+        self.patience, self.progress = patience, progress
+        self.started = time.perf_counter()
+        self.rows = held_out(problem)
+        self.steps: list[Step] = []
+        self.least = math.inf
+        self.estimate: float | None = None
+
+    @property
+    def met(self) -> bool:
+        return self.estimate is not None and self.estimate <= self.tol
+
+    def go(self) -> str:
+        plan = _first(self.problem)
+        self._take(plan, "start")
+        slow, tuned, smooth = 0, False, True
+        while not self.met:
+            richer = plan.richer(self._rungs()) if smooth else None
+            following = richer or plan.finer()
+            expected = self.steps[-1].seconds * following.work / plan.work
+            spent = time.perf_counter() - self.started
+            if spent + expected > self.patience:
+                return (
+                    f"out of patience: the next step would take about {expected:.0f} s, "
+                    f"{spent:.0f} of {self.patience:.0f} s are spent; raise `patience`"
+                )
+            before = self.least
+            self._take(following, "features" if richer else "subdomains")
+            plan = following
+            gain = before / max(self.steps[-1].residual, 1e-300)
+            slow = slow + 1 if gain < STALLED else 0
+            if slow == TIMES:
+                return self._stalled()
+            smooth = gain >= WORTH
+            if smooth and not tuned and not self.met:
+                plan, tuned = self._tuned(plan), True
+        return f"estimated error {self.estimate:.1e} <= tol = {self.tol:.1e}"
+
+    def _rungs(self) -> int:
+        """One rung where the last gain of features says that it is enough, else the stride."""
+        if len(self.steps) < 2 or self.estimate is None or self.steps[-1].change != "features":
+            return STRIDE
+        d = len(self.steps[-1].subdomains)
+        old, new = (step.features ** (1 / d) for step in self.steps[-2:])
+        decades = math.log(max(self.steps[-2].residual / self.steps[-1].residual, 1.0))
+        ladder = FEATURES[d]
+        following = ladder[min(ladder.index(self.steps[-1].features) + 1, len(ladder) - 1)]
+        promised = decades * (following ** (1 / d) - new) / max(new - old, 1e-9)
+        return 1 if self.estimate * math.exp(-promised) < self.tol / 2 else STRIDE
+
+    def _tuned(self, plan: Plan) -> Plan:
+        """The bandwidth with the smallest held-out residual of three."""
+        for factor in BANDWIDTHS:
+            trial = dataclasses.replace(plan, bandwidth=factor)
+            before = self.least
+            self._take(trial, "bandwidth")
+            if self.met or self.least < before:
+                return trial
+        return plan
+
+    def _take(self, plan: Plan, change: str) -> None:
+        """Solve with a plan and judge it and the best solution so far by each other."""
+        start = time.perf_counter()
+        solution = self.engine(self.problem, plan)
+        if self.steps:
+            found = judge(solution, self.best, self.rows)
+            size, apart = found.residual, found.difference
+            self.estimate = found.error
+        else:
+            size, apart = residual(solution, self.rows, solution.report.weights), None
+        if size < self.least:
+            self.best, self.least = solution, size
+        report = solution.report
+        unknowns = report.columns + (report.traces or 0)
+        self.steps.append(
+            Step(
+                change,
+                plan.subdomains,
+                plan.features,
+                plan.bandwidth,
+                unknowns,
+                size,
+                apart,
+                self.estimate,
+                time.perf_counter() - start,
+            )
+        )
+        if self.progress is not None:
+            self.progress(len(self.steps), 0, self.estimate or 1.0)
+
+    def _stalled(self) -> str:
+        first, last = self.steps[0], self.steps[-1]
+        if (last.difference or 0.0) > 1e-2 and last.residual < 1e-4 * first.residual:
+            return (
+                f"the residual is small, but solutions still differ by {last.difference:.1e}: the "
+                f"problem may not determine its solution; check its conditions"
+            )
+        return (
+            "stalled: the residual no longer falls with features or subdomains, because of "
+            "rounding, or because the solution is not smooth"
+        )
+
+
+def _first(problem: Problem) -> Plan:
+    """A few subdomains along the longest axis, in proportion along the others."""
+    sides = problem.domain.upper - problem.domain.lower
+    start = 4 if len(sides) == 1 else 2
+    return Plan(tuple(max(1, round(start * side / max(sides))) for side in sides))

@@ -1,0 +1,157 @@
+"""The paper's Algorithm 2: assemble, filter, precondition, solve, substitute back."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import jax
+import numpy as np
+
+from tessella.assembly import LeastSquares, Reduced, assemble
+from tessella.basis import AnyBasis, Basis
+from tessella.collocation import Grid
+from tessella.estimate import judge
+from tessella.glued_system import GluedSystem
+from tessella.gluing import glue
+from tessella.interfaces import Glued
+from tessella.jumps import jumps
+from tessella.linalg.conditioning import condition_number
+from tessella.linalg.iteration import Progress, SolverResult
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.linalg.solvers import Solver, choose, full_name
+from tessella.memory import device_name, peak_mib
+from tessella.problem import Problem
+from tessella.report import Report, Stopwatch, error_norms
+from tessella.solution import Solution, error_monitor, test_points
+
+
+def run(
+    problem: Problem,
+    basis: AnyBasis,
+    collocation: Grid,
+    filter: RRQR | Unfiltered,
+    solver: Solver | None = None,
+    *,
+    test_grid: Grid | None = None,
+    condition: bool = False,
+    estimate: bool | None = False,
+    progress: Progress | None = None,
+) -> Solution:
+    """Solve with these parts; without a solver, `choose` takes the one that fits.
+
+    `estimate` asks for a second opinion with half the features; None means if solved directly,
+    where it costs a fraction of the solve.
+    """
+    watch, note = Stopwatch(), ""
+    with watch.phase("assemble"):
+        system = _system(problem, basis, collocation)
+    with watch.phase("filter"):
+        reduced = system.reduce(filter, progress)
+    if solver is None:
+        solver, note = choose(reduced.Q)
+    if solver.iterative:
+        reduced = reduced.preconditioned()
+    with watch.phase("monitor"):
+        at = test_points(problem, basis, test_grid)
+        exact = None if at is None else problem.exact_values(at)
+        watched = solver.iterative and not isinstance(basis, Glued)
+        monitor = error_monitor(problem, basis, reduced.preconditioner, at, watched)
+    with watch.phase("solve"):
+        state = solver.init(reduced.Q, progress)
+        result = solver.solve(state, reduced.h, monitor, progress)
+        a = reduced.coefficients(np.asarray(result.x))
+
+    report = _report(problem, basis, system, reduced, result, full_name(filter, solver), note)
+    found: dict[str, Any] = {"residual": system.residuals(a)}
+    solution = Solution(problem, basis, a, report, result.history)
+    with watch.phase("measure"):
+        if at is not None and exact is not None:
+            found["error"] = error_norms(solution(at), exact)
+        if isinstance(basis, Glued):
+            found["jumps"] = jumps(problem, basis, a)
+    if condition:
+        with watch.phase("condition"):
+            found["condition"] = _conditions(system, reduced)
+    if not solver.iterative if estimate is None else estimate:
+        with watch.phase("estimate"):
+            found["error_estimate"] = _second_opinion(solution, collocation, filter, solver)
+    found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}
+    return dataclasses.replace(solution, report=dataclasses.replace(report, **found))
+
+
+def _system(problem: Problem, basis: AnyBasis, collocation: Grid) -> LeastSquares | GluedSystem:
+    if isinstance(basis, Glued):
+        return glue(problem, basis, collocation)
+    system = assemble(problem, basis, collocation.rows(problem, basis))
+    jax.block_until_ready(system.M)
+    return system
+
+
+def _second_opinion(
+    solution: Solution, collocation: Grid, filter: RRQR | Unfiltered, solver: Solver
+) -> float | None:
+    """The error as judged by a coarser solution; the exact one plays no part."""
+    basis = solution.basis
+    if not isinstance(basis, Basis) or basis.features.count < 2:
+        return None
+    unknown = dataclasses.replace(solution.problem, exact=None)
+    coarse = run(unknown, basis.coarser(), collocation, filter, solver)
+    return judge(solution, coarse).error
+
+
+def _conditions(system: LeastSquares | GluedSystem, reduced: Reduced) -> dict[str, float | None]:
+    """kappa of M, of the filtered M_hat, and of M_hat S^-1 (or of the condensed trace system)."""
+    M = condition_number(system.M).value
+    kept = reduced.kept
+    if isinstance(system, GluedSystem):
+        kept = np.concatenate([kept, np.arange(system.basis.columns, system.M.shape[1])])
+    everything_kept = len(kept) == system.M.shape[1]
+    M_hat = M if everything_kept else condition_number(system.M.select(kept)).value
+    if isinstance(system, GluedSystem):
+        return {"M": M, "M_hat": M_hat, "preconditioned": condition_number(reduced.Q).value}
+    Q = reduced.Q.select(kept)
+    preconditioned = None if reduced.Q is system.M else condition_number(Q).value
+    return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
+
+
+def _report(
+    problem: Problem,
+    basis: AnyBasis,
+    system: LeastSquares | GluedSystem,
+    reduced: Reduced,
+    result: SolverResult,
+    solver: str,
+    note: str,
+) -> Report:
+    oracle = result.history.oracle()
+    return Report(
+        problem=problem.name,
+        parameters=dict(problem.parameters),
+        seed=basis.seed,
+        solver=solver,
+        solver_note=note,
+        device=device_name(),
+        rows=system.rows,
+        columns=basis.columns,
+        columns_kept=len(reduced.kept),
+        **_interfaces(system),
+        iterations=result.iterations,
+        stop_reason=str(result.stop),
+        advice=result.advice,
+        weights=system.weights,
+        oracle_iteration=oracle[0] if oracle else None,
+        error_oracle_minimum=oracle[1] if oracle else None,
+        stopping_rule_iteration=result.rule[0] if result.rule else None,
+        error_at_stopping_rule=result.rule[1] if result.rule else None,
+    )
+
+
+def _interfaces(system: LeastSquares | GluedSystem) -> dict[str, Any]:
+    if isinstance(system, LeastSquares):
+        return {"coupling": "overlap"}
+    return {
+        "coupling": "interfaces",
+        "traces": system.traces,
+        "distinct_subdomains": len(system.kinds),
+    }
