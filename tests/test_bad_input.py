@@ -325,8 +325,8 @@ def test_fewer_rows_than_columns():
 
 
 def test_neither_basis_nor_sizes():
-    refused(r"needs `subdomains` and `features`, e\.g\. solve\(problem", features=None)
-    refused(r"needs `subdomains` and `features`, e\.g\. solve\(problem", subdomains=None)
+    refused(r"needs a tolerance, .*or `subdomains` and `features`, e\.g\.", features=None)
+    refused(r"needs a tolerance, .*or `subdomains` and `features`, e\.g\.", subdomains=None)
 
 
 def test_both_basis_and_sizes():

@@ -51,20 +51,30 @@ def list_problems() -> None:
 def solve(
     name: Annotated[str, typer.Argument(help="a problem from `tessella list`")],
     preset: Annotated[
-        str, typer.Option(help="as-run reproduces the paper's tables, printed follows its text")
+        str,
+        typer.Option(
+            help="as-run reproduces the paper's tables, printed follows its text, best is the most "
+            "accurate"
+        ),
     ] = "as-run",
+    tol: Annotated[
+        float | None,
+        typer.Option(help="choose the method to meet this normalised L1 error, by an estimate"),
+    ] = None,
+    patience: Annotated[float, typer.Option(help="seconds to spend on meeting --tol")] = 120.0,
     seed: Annotated[int, typer.Option(help="seed of the random features")] = 0,
     settings: Annotated[
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", help="change a number; repeat as needed"),
     ] = None,
     solver: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="rrqr-lsqr (the paper's), nested-qr (direct), auto, or lsqr, lsmr, cg, as-cg "
-            "without the filter and rrqr-... with it; pinn or fbpinn trains a network instead"
+            "without the filter and rrqr-... with it; pinn or fbpinn trains a network instead; the "
+            "preset's own if left out"
         ),
-    ] = "rrqr-lsqr",
+    ] = None,
     condition: Annotated[
         bool, typer.Option("--condition", help="compute the condition numbers too")
     ] = False,
@@ -95,10 +105,12 @@ def solve(
             condition=condition,
             progress=show,
             checkpoint=checkpoint,
+            tol=tol,
+            patience=patience,
         )
     quiet = json_file is not None and str(json_file) == "-"
     if not quiet:
-        console.print(str(solution), highlight=False)
+        console.print(str(solution), highlight=False, soft_wrap=True)
     if json_file is not None:
         text = json.dumps(solution.report.to_json(), indent=2)
         if quiet:
@@ -169,7 +181,7 @@ def reproduce(
             report=lambda name: console.print(f"drawing {name}", style="dim"),
         )
     page, web = report.write(store, figures.drawn(out / "figures"), quick)
-    console.print(f"the whole report: {page} and {web}", highlight=False)
+    console.print(f"the whole report: {page} and {web}", highlight=False, soft_wrap=True)
 
 
 def _print_comparison(store: Any, number: int, quick: bool) -> None:
@@ -177,14 +189,14 @@ def _print_comparison(store: Any, number: int, quick: bool) -> None:
     from tessella.experiments.compare import compare
 
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"Table {number}")
-    for title in ("row", "smallest error", "paper", "verdict", "kept kappa", "paper", "seeds"):
+    for title in ("row", "error", "paper", "verdict", "kappa", "paper", "n"):
         table.add_column(title, no_wrap=True)
     for row in compare(store, number, quick):
         kappa = row.kappa["preconditioned"]
         table.add_row(
-            row.case.row,
+            row.case.row.replace("rrqr-lsqr ", "  "),
             "" if row.error.ours is None else f"{row.error.ours:.1e}",
-            f"{row.row.error:.1e} ± {row.row.error_range:.1e}",
+            f"{row.row.error:.1e} ± {row.row.error_range:.0e}",
             row.error.verdict,
             "" if kappa.ours is None else f"{kappa.ours:.1e}",
             "" if kappa.paper is None else f"{kappa.paper:.1e}",

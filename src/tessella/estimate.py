@@ -26,6 +26,9 @@ from tessella.solution import Solution
 INTERIOR, PER_FACE = 1_024, 256
 """Held-out points inside, and on each face of a condition."""
 
+ROUNDING = 1e-14
+"""No estimate is smaller."""
+
 SEED = 20_011
 """Of the held-out points; no system's points are random, so none of them coincide."""
 
@@ -86,7 +89,7 @@ class Judgement:
     @property
     def error(self) -> float:
         better, worse = sorted((self.residual, self.other_residual))
-        return self.difference * (better / worse if worse > 0 else 1.0)
+        return max(ROUNDING, self.difference * (better / worse if worse > 0 else 1.0))
 
 
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:

@@ -68,7 +68,7 @@ def load(
     """
     header, arrays = archive.read(Path(path), "solution", VERSION)
     try:
-        report = Report(**header["report"])
+        report = Report.from_saved(header["report"])
         domain = Box(**{axis: tuple(ends) for axis, ends in header["domain"].items()})
         problem = _problem(header, domain, problem, report, path)
         levels = tuple(

@@ -120,6 +120,15 @@ class Report:
     settings: dict[str, Any] = field(default_factory=dict)
     preset: str | None = None
 
+    @staticmethod
+    def from_saved(fields: dict[str, Any]) -> Report:
+        """From the fields that `dataclasses.asdict` gave, after a way through JSON."""
+        steps = tuple(
+            Step(**{**step, "subdomains": tuple(step["subdomains"])})
+            for step in fields.get("refinement", ())
+        )
+        return Report(**{**fields, "refinement": steps})
+
     @property
     def dropped_percent(self) -> float | None:
         if self.columns_kept is None:

@@ -14,12 +14,12 @@ from tessella.basis import Basis
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.features import RandomFeatures
-from tessella.interfaces import Glued
+from tessella.interfaces import Glued, default_features
 from tessella.linalg.iteration import Progress
 from tessella.linalg.solvers import by_name
 from tessella.problem import Problem
 from tessella.solution import Solution
-from tessella.solve import COUPLINGS, solve
+from tessella.solve import COUPLINGS, SIDE_BY_SIDE_SIGMA, solve
 from tessella.tiling import Tiling
 
 
@@ -45,6 +45,8 @@ class Method:
     """Or "interfaces": subdomains side by side, glued by traces; `overlap` then plays no part."""
     trace_degree: int | None = None
     shared: bool = True
+    solver: str = "rrqr-lsqr"
+    """What `solver=None` means."""
     cutoff: float = 1e-15
     """Of as-cg's pseudo-inverses; 1e-15 is what the paper's runs used, 1e-13 is more accurate."""
 
@@ -137,12 +139,19 @@ class Entry:
         condition: bool = False,
         progress: Progress | None = None,
         checkpoint: str | Path | None = None,
+        tol: float | None = None,
+        patience: float = 120.0,
     ) -> Solution:
         """Solve with a preset, some of its numbers replaced by `settings`.
 
         `solver` is a linear solver's name, or "pinn" or "fbpinn" for a network of the paper's size
-        trained on the same points; that one may keep its state in the file `checkpoint`.
+        trained on the same points; that one may keep its state in the file `checkpoint`. With `tol`
+        only the preset's problem counts, and the method is chosen to meet the tolerance.
         """
+        if tol is not None:
+            if solver is not None or condition or checkpoint is not None:
+                raise ValueError("tol chooses the method: leave out solver, condition, checkpoint")
+            return self._to_tolerance(preset, seed, settings or {}, tol, patience, progress)
         if solver in TRAINED:
             if condition:
                 raise ValueError(f"a {solver} has no condition numbers: leave out `condition`")
@@ -162,7 +171,7 @@ class Entry:
         )
         basis = _basis(problem, method, features, seed)
         options = {k: getattr(method, k) for k in _ITERATIVE}
-        rule, engine = by_name(solver or "rrqr-lsqr", method.sigma, options)
+        rule, engine = by_name(solver or method.solver, method.sigma, options)
         solution = solve(
             problem,
             basis=basis,
@@ -176,6 +185,32 @@ class Entry:
         report = dataclasses.replace(
             solution.report, preset=preset, settings=dataclasses.asdict(method)
         )
+        return dataclasses.replace(solution, report=report)
+
+    def _to_tolerance(
+        self,
+        preset: str,
+        seed: int,
+        settings: Mapping[str, Any],
+        tol: float,
+        patience: float,
+        progress: Progress | None,
+    ) -> Solution:
+        chosen = self.preset(preset)
+        for key in settings:
+            if key not in chosen.parameters:
+                raise ValueError(
+                    f"tol chooses the method, so {key} cannot be set: only "
+                    f"{', '.join(chosen.parameters)} can, or leave out tol"
+                )
+        parameters, method = split_settings(self, chosen, settings)
+        problem = self.problem(preset, **parameters)
+        S = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
+        grid = Grid(points_per_axis=chosen.test_counts(S))
+        solution = solve(
+            problem, tol=tol, patience=patience, seed=seed, test_grid=grid, progress=progress
+        )
+        report = dataclasses.replace(solution.report, preset=preset)
         return dataclasses.replace(solution, report=report)
 
     def _train(
@@ -234,6 +269,23 @@ def _basis(problem: Problem, method: Method, features: RandomFeatures, seed: int
     return Glued(tiling, features, seed, method.trace_degree, method.shared)
 
 
+def side_by_side(
+    subdomains: int | tuple[int, ...], features: int, dimension: int, bandwidth: float = 1.0
+) -> Method:
+    """A frozen outcome of `tol`: subdomains side by side, sines, NestedQR."""
+    drawn = default_features(features, dimension)
+    return Method(
+        subdomains=subdomains,
+        features=features,
+        activation="sin",
+        scale=bandwidth * drawn.scale,
+        sigma=SIDE_BY_SIDE_SIGMA,
+        oversampling=2.0,
+        coupling="interfaces",
+        solver="nested-qr",
+    )
+
+
 _ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff")
 
 
@@ -245,7 +297,7 @@ def split_settings(
 ) -> tuple[dict[str, float], Any]:
     """Sort settings into problem parameters and changes of the method, by default the preset's."""
     method = method or preset.method
-    known = {f.name for f in dataclasses.fields(method)}
+    known = {f.name for f in dataclasses.fields(method)} - {"solver"}
     unknown = [key for key in settings if key not in known and key not in preset.parameters]
     if unknown:
         raise ValueError(
