@@ -118,7 +118,7 @@ def check(problem: Problem, tol: float) -> None:
         )
     axes = problem.domain.axes
     order = max(sum(t.orders) for e in problem.equations for t in e.operator.expand(axes))
-    free = problem.ansatz is None or not callable(problem.ansatz.multiplier)
+    free = not callable(problem.ansatz.multiplier)
     if order and not problem.conditions and free:
         raise ValueError(
             "the problem has no conditions, so its solution is not unique: add conditions=[...] "

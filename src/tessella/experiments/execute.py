@@ -28,6 +28,8 @@ from tessella.linalg.conditioning import (
 from tessella.linalg.iteration import Progress
 from tessella.linalg.rrqr import RRQR
 from tessella.linalg.schwarz import SchwarzCG
+from tessella.linalg.threads import CORES
+from tessella.problem import Problem
 from tessella.solution import Solution
 from tessella.theory import comparison_bound, coupling, strip_bound
 from tessella.version import __version__
@@ -38,6 +40,12 @@ CURVE_POINTS = 120
 MEMORY_LIMIT = 24 * 2**30
 """Runs that would need more are refused and recorded as such. The authors had 50 GB."""
 
+SETUP_LIMIT = 7_200.0
+"""Additive Schwarz set-ups that would take more seconds are refused and recorded as such."""
+
+EIGEN_FLOPS, CORE_FLOPS = 9.0, 10e9
+"""Operations of a symmetric eigendecomposition per order^3, and per second and core."""
+
 LABELS = ("experiment", "row", "seed")
 
 
@@ -47,7 +55,7 @@ def execute(case: Case, seed: int, progress: Progress | None = None) -> dict[str
     with memory.limited(MEMORY_LIMIT):
         try:
             found = kinds[case.kind](case, seed, progress)
-        except MemoryError as error:
+        except (MemoryError, TooLongError) as error:
             found = {"refused": str(error), "device": memory.device_name()}
     return {
         "experiment": case.experiment,
@@ -67,6 +75,8 @@ def execute(case: Case, seed: int, progress: Progress | None = None) -> dict[str
 
 
 def _solve(case: Case, seed: int, progress: Progress | None) -> dict[str, Any]:
+    if case.solver == "as-cg":
+        _refuse_endless_setup(case, seed)
     wanted = seed < case.condition
     solution = gallery.get(case.problem).solve(
         case.preset,
@@ -82,6 +92,27 @@ def _solve(case: Case, seed: int, progress: Progress | None) -> dict[str, Any]:
     if seed == 0:
         record["curve"] = _curve(solution)
     return record
+
+
+class TooLongError(RuntimeError):
+    """A run that is not worth its time."""
+
+
+def _refuse_endless_setup(case: Case, seed: int) -> None:
+    """Every subdomain's neighbourhood costs one eigendecomposition of its Gramian."""
+    basis, _, _, _ = _parts(case, seed)
+    decomposition = basis.decomposition
+    width, S = np.array(decomposition.overlap), np.array(decomposition.subdomains)
+    reach = np.ceil(width) - 1
+    index = decomposition.multi_index
+    neighbours = np.prod(np.minimum(index, reach) + np.minimum(S - 1 - index, reach) + 1, axis=1)
+    orders = neighbours * basis.features.columns
+    seconds = EIGEN_FLOPS * float(np.sum(orders**3)) / (CORE_FLOPS * CORES)
+    if seconds > SETUP_LIMIT:
+        raise TooLongError(
+            f"additive Schwarz would take about {seconds / 60:,.0f} minutes to set up: "
+            f"{len(orders):,} eigendecompositions of order up to {int(orders.max()):,}"
+        )
 
 
 def _normal_conditions(case: Case, seed: int) -> dict[str, float]:
@@ -108,8 +139,8 @@ def _curve(solution: Solution) -> dict[str, list[float]]:
     }
 
 
-def _system(case: Case, seed: int) -> tuple[LeastSquares, Method]:
-    """The least-squares system a gallery solve of this case assembles."""
+def _parts(case: Case, seed: int) -> tuple[Basis, Problem, Method, Grid]:
+    """What a gallery solve of this case is made of."""
     entry = gallery.get(case.problem)
     preset = entry.preset(case.preset)
     changes = {key: value for key, value in case.settings.items() if key != "points"}
@@ -119,9 +150,14 @@ def _system(case: Case, seed: int) -> tuple[LeastSquares, Method]:
         method.features, method.depth, method.activation, method.constant, method.bias, method.scale
     )
     decomposition = Decomposition(problem.domain, method.subdomains, method.overlap)
-    basis = Basis(decomposition, features, seed)
     points = case.settings.get("points")
     grid = Grid(points_per_axis=points) if points else Grid(method.oversampling)
+    return Basis(decomposition, features, seed), problem, method, grid
+
+
+def _system(case: Case, seed: int) -> tuple[LeastSquares, Method]:
+    """The least-squares system a gallery solve of this case assembles."""
+    basis, problem, method, grid = _parts(case, seed)
     return assemble(problem, basis, grid.rows(problem, basis)), method
 
 
