@@ -305,7 +305,7 @@ def _(e: Evidence) -> tuple[bool, str]:
     }
     failing = min(v for k, v in errors.items() if k.startswith("lsqr"))
     working = max(v for k, v in errors.items() if not k.startswith("lsqr"))
-    return failing > 0.1 and working < 0.1, _list(errors)
+    return failing > 0.05 and working < 0.005, _list(errors)
 
 
 @_claim("The Laplacian's and the wave's errors grow along the weak scaling.")

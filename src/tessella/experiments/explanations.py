@@ -23,5 +23,28 @@ DIFFERENCES: tuple[tuple[str, str, str], ...] = (
 )
 """Topic, as printed, as run."""
 
-EXCEPTIONS: dict[tuple[int, str, str], str] = {}
-"""Why a cell lies outside the paper's range: (table, row, figure) -> reason."""
+_ONE_DRAW = "the paper prints one draw; over seeds 5 to 19 ours are {0}"
+_SCHWARZ = (
+    "set by which rounding-level eigenvalues the pseudo-inverses keep: on the oscillator, moving the "
+    "cutoff from 1e-16 to 1e-11 moves it from 5e11 to 7e14, seeds by a factor of 10"
+)
+
+EXCEPTIONS: dict[tuple[int, str, str], str] = {
+    (1, "as-cg", "kappa schwarz"): _SCHWARZ,
+    (2, "as-cg", "kappa schwarz"): _SCHWARZ,
+    (3, "as-cg", "kappa schwarz"): _SCHWARZ,
+    (1, "rrqr-lsqr", "kappa M_hat"): _ONE_DRAW.format("2.7e10 to 3.2e11"),
+    (1, "rrqr-lsqr sigma=1e-10", "kappa M_hat"): _ONE_DRAW.format("1.1e12 to 2.3e14"),
+    (1, "rrqr-lsqr sigma=1e-04", "error"): (
+        "seeds 0 to 4 are unlucky: the median over seeds 5 to 19 is 1.1e-3 (3.7e-4 to 1.7e-3)"
+    ),
+    (1, "rrqr-lsqr sigmoid", "dropped"): _ONE_DRAW.format("21.7 to 27.2 %, median 24.4"),
+    (1, "rrqr-lsqr depth=3", "kappa M"): _ONE_DRAW.format(
+        "1.0e12 to 6.9e14; at this size it is one smallest singular value near rounding"
+    ),
+    (1, "rrqr-lsqr depth=5", "kappa M"): _ONE_DRAW.format("5.0e13 to 2.8e16"),
+}
+"""Why a cell lies outside the paper's range: (table, row, figure) -> reason.
+
+The seeds 5 to 19 come from `tessella reproduce table1 --seeds 20`.
+"""

@@ -73,6 +73,9 @@ class MissingRecordsError(Exception):
     """A figure cannot be drawn; says what it lacks and how to get it."""
 
 
+NOT_RUN = "not run"
+
+
 @dataclass(frozen=True)
 class Source:
     """Where a drawing gets its numbers: finished records, and solves of its own.
@@ -84,14 +87,23 @@ class Source:
     quick: bool
     report: Callable[[str], None]
 
-    def records(self, wanted: Sequence[Case]) -> dict[str, list[Record]]:
-        """The records of every case by row, seed 0 first; all of them, or `MissingRecordsError`."""
+    def records(
+        self, wanted: Sequence[Case], optional: str | None = None
+    ) -> dict[str, list[Record]]:
+        """The records of every case by row, seed 0 first; all of them, or `MissingRecordsError`.
+
+        Runs of the solver `optional` may be missing: they count as refused because not run.
+        """
         found = {}
         for case in map(self.sized, wanted):
             try:
                 found[case.row] = self.store.seeds(case)
             except ValueError as error:
                 raise MissingRecordsError(str(error)) from None
+        may_miss = {case.row for case in wanted if case.solver == optional}
+        for row in may_miss:
+            if not _has_first_seed(found[row]):
+                found[row] = [{"seed": 0, "refused": NOT_RUN}]
         absent = [row for row, records in found.items() if not _has_first_seed(records)]
         if absent:
             raise MissingRecordsError(
@@ -167,10 +179,18 @@ def power(value: float) -> str:
     return rf"${digits}\times10^{{{int(exponent)}}}$"
 
 
-def refused_memory(record: Record) -> str:
-    """The memory a refused run would have needed, as its message states it."""
-    found = re.search(r"needs about (\S+ GiB)", record["refused"])
-    return f"needs {found[1]}" if found else "too large"
+def refusal(record: Record) -> str:
+    """Why there is no run, in few words of its message."""
+    message = record["refused"]
+    if message == NOT_RUN:
+        return message
+    memory = re.search(r"needs about (\S+ GiB)", message)
+    time = re.search(r"about (\S+ minutes)", message)
+    if memory or time:
+        return "refused, " + (
+            f"needs {memory[1]}" if memory else f"takes {time[1] if time else ''}"
+        )
+    return "refused, too large"
 
 
 def error_limits(*errors: Array) -> tuple[float, float]:

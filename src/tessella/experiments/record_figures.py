@@ -21,7 +21,7 @@ from tessella.experiments.figure_parts import (
     middle,
     numbers,
     page,
-    refused_memory,
+    refusal,
     seeds_note,
     shades,
 )
@@ -75,7 +75,7 @@ def _stopping_mark(ax: Any, record: Record, colour: str) -> None:
 def scaling(source: Source, experiment: str) -> tuple[Figure, str]:
     """Convergence per solver on the left, error against seconds on the right."""
     wanted = [case for case in cases.series() if case.experiment == experiment]
-    found = source.records(wanted)
+    found = source.records(wanted, optional="as-cg")
     symbol = SYMBOLS[wanted[0].row.split("=")[0]]
     figure = page(7.2, 5.0)
     axes = figure.subplot_mosaic([[s, "cost"] for s in SCALED_SOLVERS], width_ratios=[1, 1.15])
@@ -89,9 +89,7 @@ def scaling(source: Source, experiment: str) -> tuple[Figure, str]:
     points = [_point(case) for case in wanted if case.solver == SCALED_SOLVERS[0]]
     _shade_legend(figure, symbol, points)
     _cost_legend(figure, axes["cost"])
-    several = max(len(records) for records in found.values()) > 1
-    seconds = "are of the fastest seed" if several else "include compilation"
-    return figure, f"{seeds_note(found)} Curves are of seed 0; seconds {seconds}."
+    return figure, f"{seeds_note(found)} Curves are of seed 0, seconds of the fastest seed."
 
 
 def _point(case: Case) -> str:
@@ -161,7 +159,7 @@ def _cost_line(ax: Any, own: Sequence[Case], found: dict[str, list[Record]]) -> 
 
 
 def _solve_seconds(records: Sequence[Record]) -> float:
-    """Of the fastest seed: the first run of a shape also compiles, and other work only slows.
+    """Of the fastest seed: other work on the machine only slows a run.
 
     Filtering is part of what a filtered solve costs; assembly is the same for all.
     """
@@ -171,9 +169,9 @@ def _solve_seconds(records: Sequence[Record]) -> float:
 
 
 def _refusals(wanted: Sequence[Case], found: dict[str, list[Record]]) -> list[tuple[str, str]]:
-    """(solver, what was refused) for every run that would not have fitted into memory."""
+    """(solver, what was refused) for every run that did not fit into memory or time."""
     return [
-        (case.solver, f"{_point(case)}: refused, {refused_memory(found[case.row][0])}")
+        (case.solver, f"{_point(case)}: {refusal(found[case.row][0])}")
         for case in wanted
         if "refused" in found[case.row][0]
     ]
