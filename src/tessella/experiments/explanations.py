@@ -25,8 +25,8 @@ DIFFERENCES: tuple[tuple[str, str, str], ...] = (
 
 _ONE_DRAW = "the paper prints one draw; over seeds 5 to 19 ours are {0}"
 _SCHWARZ = (
-    "set by which rounding-level eigenvalues the pseudo-inverses keep: on the oscillator, moving the "
-    "cutoff from 1e-16 to 1e-11 moves it from 5e11 to 7e14, seeds by a factor of 10"
+    "set by which rounding-level eigenvalues the pseudo-inverses keep: on the oscillator, moving "
+    "the cutoff from 1e-16 to 1e-11 moves it from 5e11 to 7e14, seeds by a factor of 10"
 )
 
 EXCEPTIONS: dict[tuple[int, str, str], str] = {
