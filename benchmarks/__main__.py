@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, device, interfaces, solvers, trained
+from benchmarks import core, device, interfaces, solvers, tolerance, trained
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -22,6 +22,7 @@ BENCHMARKS = {
     "finite_difference": trained.finite_difference,
     "oscillator_networks": trained.oscillator_networks,
     "trained": trained.trained,
+    "tolerance": tolerance.tolerance,
     "picture": core.demo_picture,
 }
 LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture")

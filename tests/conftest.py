@@ -5,9 +5,13 @@ Compilation dominates the run time and happens once per shape, so the tests use 
 
 import os
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 # Two workers of two BLAS threads each wait for each other on two cores, a hundredfold.
 os.environ["OPENBLAS_NUM_THREADS"] = "1"
+# What one worker or child process has compiled the others need not compile again.
+os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".compiled"))
+os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
 
 import jax
 import jax.numpy as jnp

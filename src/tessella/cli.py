@@ -174,12 +174,8 @@ def reproduce(
         if {f"table{number}", "all"} & set(targets):
             _print_comparison(store, number, quick)
     if drawing:
-        figures.draw(
-            store,
-            out / "figures",
-            quick=quick,
-            report=lambda name: console.print(f"drawing {name}", style="dim"),
-        )
+        with Console(stderr=True).status("drawing the figures") as status:
+            figures.draw(store, out / "figures", quick=quick, report=status.update)
     page, web = report.write(store, figures.drawn(out / "figures"), quick)
     console.print(f"the whole report: {page} and {web}", highlight=False, soft_wrap=True)
 

@@ -1,0 +1,54 @@
+"""Is `tol` honest? The true error and the estimate over the gallery, for tolerances down to 1e-8."""
+
+from __future__ import annotations
+
+import statistics
+from typing import Any
+
+import tessella as ts
+from benchmarks.harness import save, table
+
+PROBLEMS: list[tuple[str, dict[str, float], tuple[int, ...]]] = [
+    ("harmonic-oscillator", {"omega0": 30.0}, (2, 3, 4, 5, 6, 7, 8)),
+    ("harmonic-oscillator", {"omega0": 60.0}, (2, 3, 4, 5, 6, 7, 8)),
+    ("harmonic-oscillator", {"omega0": 240.0}, (2, 3, 4, 5, 6, 7, 8)),
+    ("laplace", {"n": 1}, (2, 3, 4, 5, 6, 7, 8)),
+    ("laplace", {"n": 2}, (2, 3, 4, 5, 6, 7, 8)),
+    ("laplace", {"n": 3}, (2, 3, 4, 5, 6, 7, 8)),
+    ("laplace", {"n": 4}, (2, 4, 6, 8)),
+    ("wave", {"lambda": 0.2}, (2, 3)),
+]
+"""Gallery problem, parameters, and the tolerances 10^-k to ask for."""
+
+
+def tolerance() -> None:
+    """`solve(problem, tol=10^-k)`: estimated and true error, and how often they agree."""
+    rows: list[dict[str, Any]] = []
+    for name, parameters, powers in PROBLEMS:
+        problem = ts.gallery.get(name).problem("as-run", **parameters)
+        for k in powers:
+            tol = 10.0**-k
+            report = ts.solve(problem, tol=tol).report
+            true = (report.error or {})["l1_normalised"]
+            rows.append(
+                {
+                    "problem": name,
+                    "parameters": " ".join(f"{n}={v:g}" for n, v in parameters.items()),
+                    "tol": tol,
+                    "met": report.stop_reason == "tolerance met",
+                    "estimate": report.error_estimate,
+                    "true": true,
+                    "estimate / true": (report.error_estimate or 0.0) / true,
+                    "steps": len(report.refinement),
+                    "s": report.seconds["total"] - report.seconds["compile"],
+                    "compile s": report.seconds["compile"],
+                }
+            )
+            save("tolerance", rows)
+    table("solve(problem, tol=...)", rows)
+    accepted = [row for row in rows if row["met"]]
+    kept = sum(row["true"] <= 3 * row["tol"] for row in accepted)
+    close = sum(0.1 <= row["estimate / true"] <= 10 for row in rows)
+    middle = statistics.median(row["estimate / true"] for row in rows)
+    print(f"  true error within 3 tol in {kept} of {len(accepted)} accepted runs")
+    print(f"  estimate within a factor of 10 in {close} of {len(rows)} runs, median {middle:.2g}")
