@@ -1,4 +1,4 @@
-"""Is `tol` honest? The true error and the estimate over the gallery, for tolerances down to 1e-8."""
+"""Is `tol` honest? Estimated and true errors over the gallery, for tolerances down to 1e-8."""
 
 from __future__ import annotations
 
