@@ -1,0 +1,100 @@
+"""tessella: side by side at chosen sizes, to a tolerance, and overlapping for comparison."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import tessella as ts
+from benchmarks.peers.peer import Answer, NotApplicable, Peer, Settings
+from benchmarks.peers.problems import Case
+
+GLUED: dict[str, list[tuple[Any, int]]] = {
+    "oscillator-60": [(10, 8), (10, 12), (10, 16), (10, 24)],
+    "oscillator-580": [(100, 8), (100, 12), (100, 16), (100, 24)],
+    "laplace-3": [(4, 60), (4, 100), (4, 150), (4, 200)],
+    "laplace-4": [(8, 60), (8, 100), (8, 150), (8, 200)],
+    "laplace-5": [(16, 60), (16, 100), (16, 150)],
+    "laplace-6": [(32, 60), (32, 100), (32, 130)],
+    "wave-0.2": [((3, 3, 1), 300), ((4, 4, 1), 400), ((4, 4, 2), 550)],
+    "wave-0.1": [((6, 6, 3), 200), ((8, 8, 4), 300)],
+    "helmholtz": [(8, 60), (8, 100), (8, 200), (16, 150)],
+    "layer": [((8, 2), 100), ((16, 2), 100), ((16, 2), 200)],
+}
+"""Subdomains per axis and features of each."""
+
+WINDOWED: dict[str, list[tuple[Any, int]]] = {
+    "oscillator-60": [(20, 16), (20, 32)],
+    "oscillator-580": [(200, 16), (200, 32)],
+    "laplace-3": [(4, 100), (4, 200)],
+    "laplace-4": [(8, 100), (8, 150)],
+    "laplace-5": [(16, 60), (16, 100)],
+    "wave-0.2": [((4, 4, 2), 200)],
+    "helmholtz": [(8, 100), (12, 150)],
+    "layer": [((16, 2), 100), ((24, 2), 150)],
+}
+
+TOLERANCES = (1e-4, 1e-6, 1e-8)
+PATIENCE = 40.0
+"""Seconds after which no further refinement is begun."""
+
+
+def _blind(case: Case) -> ts.Problem:
+    return dataclasses.replace(case.stated(), exact=None)
+
+
+def _chosen(table: dict[str, list[tuple[Any, int]]], name: str) -> list[Settings]:
+    if name not in table:
+        raise NotApplicable("takes longer than a minute here for less than side by side gives")
+    return [{"subdomains": S, "features": K} for S, K in table[name]]
+
+
+def side_by_side(case: Case, subdomains: Any, features: int) -> Answer:
+    return ts.solve(
+        _blind(case),
+        coupling="interfaces",
+        subdomains=subdomains,
+        features=features,
+        estimate=False,
+    )
+
+
+def overlapping(case: Case, subdomains: Any, features: int) -> Answer:
+    return ts.solve(
+        _blind(case),
+        subdomains=subdomains,
+        features=features,
+        scale=2.0,
+        sigma=1e-11,
+        oversampling=2.25,
+        solver="nested-qr",
+        estimate=False,
+    )
+
+
+def to_tolerance(case: Case, tol: float) -> Answer:
+    return ts.solve(_blind(case), tol=tol, patience=PATIENCE)
+
+
+SIDE_BY_SIDE = Peer(
+    "tessella",
+    "ts.solve(problem, coupling='interfaces', subdomains, features), NestedQR; soft boundary "
+    "values on the square; no error estimate, as no peer at fixed size makes one",
+    lambda name, case: _chosen(GLUED, name),
+    side_by_side,
+    compiled=True,
+)
+TO_TOLERANCE = Peer(
+    "tessella tol",
+    f"ts.solve(problem, tol, patience={PATIENCE:g}): everything chosen, all refinement timed",
+    lambda name, case: [{"tol": tol} for tol in TOLERANCES],
+    to_tolerance,
+    compiled=True,
+)
+OVERLAPPING = Peer(
+    "tessella overlap",
+    "the paper's windows (overlap 2), tanh of scale 2, sigma 1e-11, 2.25 x points, NestedQR",
+    lambda name, case: _chosen(WINDOWED, name),
+    overlapping,
+    compiled=True,
+)

@@ -1,0 +1,168 @@
+"""Random features in PyTorch: fastlsq (global sines) and pyrfm (tanh on a partition of unity)."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers.peer import Answer, NotApplicable, Peer, Settings
+from benchmarks.peers.problems import Array, Case, Oscillator, Square, Wave
+
+SCALE = 0.8
+"""fastlsq's bandwidth, in units of the largest wavenumber of the data, which it is told: its own
+search compares with the exact solution."""
+
+OVERSAMPLING = 2
+"""Rows per column."""
+
+
+def _interior(case: Case, count: int) -> Array:
+    """About `count` Chebyshev-like points of a tensor grid, denser near the sides."""
+    low, high = _box(case)
+    per_axis = max(2, round(count ** (1 / len(low))))
+    nodes = 0.5 - 0.5 * np.cos(np.pi * (np.arange(per_axis) + 0.5) / per_axis)
+    mesh = np.meshgrid(*(a + (b - a) * nodes for a, b in zip(low, high, strict=True)))
+    return np.stack(mesh, axis=-1).reshape(-1, len(low))
+
+
+def _box(case: Case) -> tuple[list[float], list[float]]:
+    if isinstance(case, Oscillator):
+        return [0.0], [1.0]
+    if isinstance(case, Square):
+        return [0.0, 0.0], [1.0, 1.0]
+    return [-1.0, -1.0, 0.0], [1.0, 1.0, case.T]
+
+
+def _sides(case: Square, count: int) -> Array:
+    line = 0.5 - 0.5 * np.cos(np.pi * (np.arange(count // 4) + 0.5) / (count // 4))
+    zero, one = np.zeros_like(line), np.ones_like(line)
+    pairs = ((line, zero), (line, one), (zero, line), (one, line))
+    return np.concatenate([np.column_stack(pair) for pair in pairs])
+
+
+def _threads() -> None:
+    import torch
+
+    torch.set_num_threads(os.cpu_count() or 1)
+    torch.set_default_dtype(torch.float64)
+
+
+def _system(case: Oscillator | Square, columns: int, values: Any, derivative: Any) -> tuple[Any, Any]:
+    """Rows of the equation and of the conditions, weighted by the largest wavenumber.
+
+    `values(x)` and `derivative(x, axis, order)` are a library's feature matrices.
+    """
+    import torch
+
+    x = torch.as_tensor(_interior(case, OVERSAMPLING * columns))
+    if isinstance(case, Oscillator):
+        k = case.omega0
+        A = derivative(x, 0, 2) + case.mu * derivative(x, 0, 1) + k**2 * values(x)
+        start = torch.zeros(1, 1)
+        rows = [A / k**2, values(start), derivative(start, 0, 1) / k]
+        right = [torch.zeros(len(x), 1), torch.ones(1, 1), torch.zeros(1, 1)]
+        weight = float(len(x)) ** 0.5
+        return (
+            torch.cat([rows[0], weight * rows[1], weight * rows[2]]),
+            torch.cat([right[0], weight * right[1], right[2]]),
+        )
+    A = -case.a * (derivative(x, 0, 2) + derivative(x, 1, 2)) + case.c * values(x)
+    for axis, factor in enumerate(case.b):
+        if factor:
+            A = A + factor * derivative(x, axis, 1)
+    f = case.source(x[:, 0], x[:, 1], torch)[:, None]
+    s = torch.as_tensor(_sides(case, 4 * 2 * round(len(x) ** 0.5)))
+    weight = case.a * case.wavenumber**2
+    return torch.cat([A / weight, values(s)]), torch.cat([f / weight, torch.zeros(len(s), 1)])
+
+
+def fastlsq_sizes(name: str, case: Case) -> list[Settings]:
+    if isinstance(case, Wave):
+        raise NotApplicable("one dense matrix: too few global features fit for this wave")
+    counts = (100, 200, 400, 800) if isinstance(case, Oscillator) else (500, 1000, 2000, 3000)
+    return [{"features": n, "scale": round(SCALE * case.wavenumber, 3)} for n in counts]
+
+
+def fastlsq_solve(case: Any, features: int, scale: float) -> Answer:
+    import torch
+    from fastlsq.linalg import solve_lstsq
+    from fastlsq.solvers import FastLSQSolver
+
+    _threads()
+    torch.manual_seed(0)
+    solver = FastLSQSolver(len(case.axes))
+    solver.add_block(hidden_size=features, scale=scale)
+    basis = solver.basis
+
+    def derivative(x: Any, axis: int, order: int) -> Any:
+        alpha = tuple(order if i == axis else 0 for i in range(len(case.axes)))
+        return basis.derivative(x, alpha=alpha)
+
+    solver.beta = solve_lstsq(*_system(case, features, basis.evaluate, derivative))
+    return lambda points: solver.predict(torch.as_tensor(points)).numpy()[:, 0]
+
+
+PYRFM: dict[str, list[tuple[int, int]]] = {
+    "oscillator-60": [(10, 20), (10, 40), (20, 40)],
+    "oscillator-580": [(40, 25), (80, 25)],
+    "laplace-3": [(2, 100), (3, 150), (4, 150), (4, 200)],
+    "laplace-4": [(4, 150), (4, 200), (5, 150)],
+    "laplace-5": [(5, 150)],
+    "helmholtz": [(3, 150), (4, 200)],
+    "layer": [(3, 150), (4, 200)],
+}
+"""Subdomains per axis and features of each: one dense QR of at most about 4,000 columns."""
+
+
+def pyrfm_sizes(name: str, case: Case) -> list[Settings]:
+    if isinstance(case, Wave):
+        raise NotApplicable("one dense matrix: too few features fit for this wave")
+    if name not in PYRFM:
+        raise NotApplicable("one dense matrix: too few features fit for this many waves")
+    return [{"subdomains": S, "features": K} for S, K in PYRFM[name]]
+
+
+def pyrfm_solve(case: Any, subdomains: int, features: int) -> Answer:
+    import pyrfm
+    import torch
+
+    _threads()
+    low, high = _box(case)
+    domain = [end for pair in zip(low, high, strict=True) for end in pair]
+    d = len(low)
+    model = pyrfm.RFMBase(
+        dim=d, n_hidden=features, domain=domain, n_subdomains=subdomains, pou=pyrfm.PsiB
+    )
+
+    def values(x: Any) -> Any:
+        return model.features(x).cat(dim=1)
+
+    def derivative(x: Any, axis: int, order: int) -> Any:
+        if order == 1:
+            return model.features_derivative(x, axis).cat(dim=1)
+        return model.features_second_derivative(x, axis1=axis, axis2=axis).cat(dim=1)
+
+    A, f = _system(case, features * subdomains**d, values, derivative)
+    model.compute(A, verbose=False)
+    model.solve(f)
+    return lambda points: model(torch.as_tensor(points)).numpy().ravel()
+
+
+FASTLSQ = Peer(
+    "fastlsq",
+    f"global sines, solve_lstsq(method='auto'), {OVERSAMPLING} rows per column, rows divided by "
+    f"the largest wavenumber squared, bandwidth {SCALE:g} x that wavenumber",
+    fastlsq_sizes,
+    fastlsq_solve,
+    requires=("fastlsq", "torch"),
+)
+PYRFM_PEER = Peer(
+    "pyrfm",
+    f"RFMBase: tanh features, PsiB partition of unity, {OVERSAMPLING} rows per column, the same "
+    "rows as fastlsq, its own row scaling and dense QR",
+    pyrfm_sizes,
+    pyrfm_solve,
+    requires=("pyrfm", "torch"),
+)
