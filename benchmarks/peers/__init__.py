@@ -1,1 +1,1 @@
-"""tessella beside other software, in one run, by one metric; `python -m benchmarks.peers --help`."""
+"""tessella beside other software, by one metric; `python -m benchmarks.peers --help`."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.peers.peer import Answer, NotApplicable, Peer, Settings
+from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
 from benchmarks.peers.problems import Array, Case, Oscillator, Square, Wave
 
 CELLS: dict[str, dict[int, tuple[int, ...]]] = {
@@ -40,7 +40,7 @@ STEP = {4: 0.11, 8: 0.035}
 
 def sizes(name: str, case: Case) -> list[Settings]:
     if isinstance(case, Oscillator):
-        raise NotApplicable("a boundary value code, not one for initial value problems")
+        raise NotApplicableError("a boundary value code, not one for initial value problems")
     table = CELLS if isinstance(case, Square) else WAVE_CELLS
     threads = sorted({1, os.cpu_count() or 1})
     return [
@@ -108,14 +108,15 @@ def _stepped(case: Any, degree: int, cells: int) -> Answer:
     steps = math.ceil(interval / (STEP[degree] * 2 / cells))
     dt = interval / steps
 
-    now, before, term, following = (M.CreateColVector() for _ in range(4))
+    now, before, term, force, following = (M.CreateColVector() for _ in range(5))
 
     def cosine(vector: Any) -> Any:
         """cos(dt sqrt(A)) vector, in `following`."""
         following.data = vector
         term.data = vector
         for k in range(1, TERMS + 1):
-            term.data = (-(dt**2) / (2 * k * (2 * k - 1))) * (inverse @ K) * term
+            force.data = (-(dt**2) / (2 * k * (2 * k - 1))) * K * term
+            term.data = inverse * force
             following.data += term
         return following
 
@@ -125,8 +126,9 @@ def _stepped(case: Any, degree: int, cells: int) -> Answer:
     for step in range(1, steps * case.TIMES + 1):
         if step % steps == 0:
             kept.append(now.CreateVector(copy=True))
-        cosine(now).data *= 2
-        following.data -= before
+        cosine(now)
+        following *= 2.0
+        following -= before
         before.data = now
         now.data = following
 
@@ -143,9 +145,9 @@ def _stepped(case: Any, degree: int, cells: int) -> Answer:
 
 NGSOLVE = Peer(
     "NGSolve",
-    "H1 of degree 4, 8, 10 on uniform squares, 12 on uniform triangles, condensed, sparse Cholesky "
-    "(UMFPACK if not symmetric); one thread, degree 8 also with all. Wave: degree 4 and 8 in space, "
-    f"cosine scheme of order {2 * TERMS} in time at about its largest stable step",
+    "H1 of degree 4, 8, 10 on uniform squares, 12 on uniform triangles, condensed, sparse "
+    "Cholesky (UMFPACK if not symmetric); one thread, degree 8 also with all. Wave: degree 4 and "
+    f"8 in space, cosine scheme of order {2 * TERMS} in time at about its largest stable step",
     sizes,
     solve,
     requires=("ngsolve",),

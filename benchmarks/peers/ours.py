@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 import tessella as ts
-from benchmarks.peers.peer import Answer, NotApplicable, Peer, Settings
+from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
 from benchmarks.peers.problems import Case
 
 GLUED: dict[str, list[tuple[Any, int]]] = {
@@ -45,7 +45,7 @@ def _blind(case: Case) -> ts.Problem:
 
 def _chosen(table: dict[str, list[tuple[Any, int]]], name: str) -> list[Settings]:
     if name not in table:
-        raise NotApplicable("takes longer than a minute here for less than side by side gives")
+        raise NotApplicableError("takes longer than a minute here for less than side by side gives")
     return [{"subdomains": S, "features": K} for S, K in table[name]]
 
 

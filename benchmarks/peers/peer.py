@@ -14,7 +14,7 @@ Answer = Callable[[Array], Array]
 """Values of the found solution at points."""
 
 
-class NotApplicable(Exception):
+class NotApplicableError(Exception):
     """Why a peer does not do a problem; printed and recorded."""
 
 
@@ -26,7 +26,7 @@ class Peer:
     name: str
     configuration: str
     sizes: Callable[[str, Case], list[Settings]]
-    """Settings of the runs of a problem, smallest first; raises NotApplicable with a reason."""
+    """Settings of the runs of a problem, smallest first; raises NotApplicableError with a reason."""
     solve: Callable[..., Answer]
     requires: tuple[str, ...] = ()
     compiled: bool = False

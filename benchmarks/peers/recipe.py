@@ -8,7 +8,7 @@ import numpy as np
 from scipy.sparse.linalg import lsqr
 
 import tessella as ts
-from benchmarks.peers.peer import Answer, NotApplicable, Peer, Settings
+from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
 from benchmarks.peers.problems import Array, Case
 from tessella.assembly import assemble, evaluate_at
 
@@ -24,7 +24,7 @@ ITERATIONS = (100, 1_000, 10_000)
 
 def sizes(name: str, case: Case) -> list[Settings]:
     if name not in CASES:
-        raise NotApplicable("not one of the paper's three baselines")
+        raise NotApplicableError("not one of the paper's three baselines")
     entry, parameters = CASES[name]
     return [{"entry": entry, "parameters": parameters, "iterations": n} for n in ITERATIONS]
 

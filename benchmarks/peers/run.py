@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from benchmarks.peers import problems
-from benchmarks.peers.peer import NotApplicable, Peer
+from benchmarks.peers.peer import NotApplicableError, Peer
 from benchmarks.peers.registry import PEERS
 from benchmarks.peers.score import normalised_l1
 from benchmarks.peers.store import Store
@@ -68,16 +68,13 @@ def isolated(
     send.close()
     try:
         if not receive.poll(limit):
-            return {"failed": f"not finished within {limit:.0f} s"}
+            return {"failed": f"not finished within {limit:g} s"}
         found: dict[str, Any] = receive.recv()
         return found
     except EOFError:
         return {"failed": "the process died (memory?)"}
     finally:
-        if process.is_alive() and not receive.closed:
-            process.join(5)
-        if process.is_alive():
-            process.kill()
+        process.kill()
         process.join()
 
 
@@ -91,7 +88,7 @@ def plan(
             reason, settings = PEERS[peer].missing(), []
             try:
                 settings = PEERS[peer].sizes(name, case)
-            except NotApplicable as error:
+            except NotApplicableError as error:
                 reason = str(error)
             if reason is not None:
                 settings = []

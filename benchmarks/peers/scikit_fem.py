@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from benchmarks.peers.peer import Answer, NotApplicable, Peer, Settings
+from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
 from benchmarks.peers.problems import Array, Case, Square
 
 CELLS = {2: (16, 32, 64, 128, 192), 4: (8, 16, 32, 64)}
@@ -13,7 +13,7 @@ CELLS = {2: (16, 32, 64, 128, 192), 4: (8, 16, 32, 64)}
 
 def sizes(name: str, case: Case) -> list[Settings]:
     if not isinstance(case, Square):
-        raise NotApplicable("no time stepping or space-time elements set up here")
+        raise NotApplicableError("no time stepping or space-time elements set up here")
     return [{"degree": p, "cells": n} for p, all_cells in CELLS.items() for n in all_cells]
 
 
@@ -40,7 +40,7 @@ def solve(case: Square, degree: int, cells: int) -> Answer:
     u = skfem.solve(*skfem.condense(A, f, D=basis.get_dofs()))
 
     def answer(points: Array) -> Array:
-        """As `basis.probes`, which searches the triangle of every point, where a formula will do."""
+        """`basis.probes` searches the triangle of every point, where a formula will do."""
         cell = np.minimum((points * cells).astype(int), cells - 1) @ [cells, 1]
         centres = (mesh.p[:, mesh.t].mean(axis=1).T * cells).astype(int) @ [cells, 1]
         first, second = np.argsort(centres, kind="stable").reshape(-1, 2)[cell].T

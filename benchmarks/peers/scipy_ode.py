@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.integrate import solve_ivp
 
-from benchmarks.peers.peer import Answer, NotApplicable, Peer, Settings
+from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
 from benchmarks.peers.problems import Case, Oscillator
 
 TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
@@ -13,7 +13,7 @@ TOLERANCES = (1e-4, 1e-6, 1e-8, 1e-10, 1e-12)
 
 def sizes(name: str, case: Case) -> list[Settings]:
     if not isinstance(case, Oscillator):
-        raise NotApplicable("solves ordinary differential equations only")
+        raise NotApplicableError("solves ordinary differential equations only")
     return [{"rtol": tol} for tol in TOLERANCES]
 
 

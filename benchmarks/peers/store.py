@@ -1,4 +1,4 @@
-"""One JSON file of finished runs, rewritten whole after each, so that an interruption loses none."""
+"""One JSON file of finished runs, rewritten after each, so that an interruption loses none."""
 
 from __future__ import annotations
 
@@ -12,8 +12,18 @@ from pathlib import Path
 from typing import Any
 
 PACKAGES = (
-    "tessella jax jaxlib numpy scipy threadpoolctl fastlsq pyrfm torch scikit-fem ngsolve deepxde"
-).split()
+    "tessella",
+    "jax",
+    "jaxlib",
+    "numpy",
+    "scipy",
+    "fastlsq",
+    "pyrfm",
+    "torch",
+    "scikit-fem",
+    "ngsolve",
+    "deepxde",
+)
 
 
 def versions() -> dict[str, str | None]:

@@ -1,0 +1,166 @@
+"""The benchmark beside other software: its metric, its problems, its store, and a quick run."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+from benchmarks.peers import problems
+from benchmarks.peers.__main__ import main
+from benchmarks.peers.peer import NotApplicableError
+from benchmarks.peers.plot import LOOKS, curve_name
+from benchmarks.peers.registry import PEERS
+from benchmarks.peers.run import isolated, label, plan, run_all
+from benchmarks.peers.score import error_within, normalised_l1, pareto, time_to
+from benchmarks.peers.store import Store
+
+import tessella as ts
+
+
+def test_the_metric_is_free_of_units_and_of_the_mean(rng):
+    exact, error = rng.standard_normal(100), 1e-3 * rng.standard_normal(100)
+    one = normalised_l1(exact + error, exact)
+    assert one == pytest.approx(np.mean(np.abs(error)) / np.std(exact))
+    assert normalised_l1(5 + 7 * (exact + error), 5 + 7 * exact) == pytest.approx(one)
+
+
+def test_the_metric_calls_nan_infinite_and_refuses_other_points():
+    exact = np.arange(4.0)
+    assert normalised_l1(np.array([0, np.nan, 2, 3]), exact) == math.inf
+    with pytest.raises(ValueError, match=r"\(3,\) values for \(4,\) test points"):
+        normalised_l1(exact[:3], exact)
+
+
+def test_nothing_beats_the_pareto_front_and_it_beats_everything_else(rng):
+    points = [tuple(p) for p in rng.integers(1, 30, (200, 2)).astype(float)]
+    front = [points[i] for i in pareto(points)]
+    assert front == sorted(front)
+    for t, e in points:
+        at_least_as_good = [p for p in front if p[0] <= t and p[1] <= e]
+        assert at_least_as_good
+        if (t, e) in front:
+            assert at_least_as_good == [(t, e)]
+
+
+def test_equal_error_and_equal_time_take_runs_that_happened():
+    curve = [(1.0, 1e-2), (4.0, 1e-6), (2.0, 1e-7)]
+    assert time_to(1e-6, curve) == 2.0
+    assert time_to(1e-9, curve) is None
+    assert error_within(1.5, curve) == 1e-2
+    assert error_within(0.5, curve) is None
+
+
+SQUARES = [name for name in problems.PROBLEMS if problems.get(name).kind == "square"]
+
+
+@pytest.mark.parametrize("name", SQUARES)
+def test_exact_solutions_solve_their_equations_and_vanish_on_the_sides(name):
+    """By differences of eighth order: nothing of the package takes part."""
+    case = problems.get(name)
+    points = 0.05 + 0.9 * np.random.default_rng(0).random((200, 2))
+    h = 0.05 / case.wavenumber
+    ones = {1: [4 / 5, -1 / 5, 4 / 105, -1 / 280], 2: [8 / 5, -1 / 5, 8 / 315, -1 / 560]}
+
+    def derivative(axis, order):
+        step = h * np.eye(2)[axis]
+        total = -205 / 72 * case.exact(points) if order == 2 else 0.0
+        for j, weight in enumerate(ones[order], 1):
+            ahead, behind = case.exact(points + j * step), case.exact(points - j * step)
+            total = total + weight * (ahead + (-1) ** order * behind)
+        return total / h**order
+
+    left = -case.a * (derivative(0, 2) + derivative(1, 2)) + case.c * case.exact(points)
+    left += case.b[0] * derivative(0, 1) + case.b[1] * derivative(1, 1)
+    f = case.source(points[:, 0], points[:, 1], np)
+    assert np.max(np.abs(left - f)) < 1e-6 * (case.a * case.wavenumber**2)
+    line = np.linspace(0, 1, 7)
+    for side in (0.0, 1.0):
+        for wall in (
+            np.column_stack([line, side + 0 * line]),
+            np.column_stack([side + 0 * line, line]),
+        ):
+            assert np.max(np.abs(case.exact(wall))) < 1e-12
+
+
+def test_the_laplacian_is_the_gallerys():
+    case, stated = problems.get("laplace-3"), ts.gallery.get("laplace").problem(n=3)
+    points = case.points[::97]
+    np.testing.assert_allclose(case.exact(points), stated.exact_values(points), atol=1e-14)
+    f = case.source(points[:, 0], points[:, 1], np)
+    np.testing.assert_allclose(f, stated.equations[0].rhs(points), rtol=1e-12, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", problems.PROBLEMS)
+def test_every_peer_has_runs_or_a_reason_and_a_look(name):
+    case = problems.get(name)
+    for peer in PEERS.values():
+        try:
+            settings = peer.sizes(name, case)
+        except NotApplicableError as reason:
+            assert str(reason)
+            continue
+        assert settings
+        for one in settings:
+            json.dumps(one)
+            assert label(one)
+            assert curve_name({"peer": peer.name, "settings": one}) in LOOKS
+
+
+def test_a_missing_package_is_a_reason_not_a_silence(monkeypatch):
+    monkeypatch.setattr("benchmarks.peers.peer.find_spec", lambda name: None)
+    ((_, _, settings, reason),) = plan(["laplace-3"], ["NGSolve"], quick=True)
+    assert settings == []
+    assert reason == "ngsolve is not installed: pip install 'tessella[peers]'"
+
+
+def test_finished_runs_are_kept_at_once_and_not_run_again(tmp_path, monkeypatch):
+    calls = []
+
+    def measured(peer, problem, settings):
+        calls.append(settings["rtol"])
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        return {"error": settings["rtol"], "cold": 1.0, "warm": 1.0, "repeats": 0}
+
+    monkeypatch.setattr("benchmarks.peers.run.isolated", measured)
+    path, arguments = tmp_path / "peers.json", (["oscillator-60"], ["SciPy DOP853"])
+    with pytest.raises(KeyboardInterrupt):
+        run_all(Store(path, {"device": "here"}), *arguments)
+    stored = json.loads(path.read_text())
+    assert stored["device"] == "here"
+    assert [r["settings"]["rtol"] for r in stored["runs"]] == calls[:2]
+    run_all(Store(path, {}), *arguments)
+    assert calls[3:] == [1e-8, 1e-10, 1e-12]
+    run_all(Store(path, {}), *arguments, redo=True)
+    assert len(calls) == 3 + 3 + 5
+    assert len(json.loads(path.read_text())["runs"]) == 5
+
+
+def test_a_run_that_fails_or_takes_too_long_is_a_record_with_its_reason():
+    broken = isolated("SciPy DOP853", "oscillator-60", {"nonsense": 1})
+    assert "nonsense" in broken["failed"]
+    assert isolated("SciPy DOP853", "oscillator-60", {"rtol": 1e-4}, limit=0.01) == {
+        "failed": "not finished within 0.01 s"
+    }
+
+
+def test_a_quick_run_prints_and_keeps_everything(tmp_path, capsys):
+    chosen = ["--only", "oscillator-60", "--quick", "--out", str(tmp_path)]
+    main([*chosen, "--peers", "tessella", "paper's recipe", "SciPy DOP853"])
+    printed = capsys.readouterr().out
+    stored = json.loads((tmp_path / "quick" / "peers.json").read_text())
+    errors = {r["peer"]: r["error"] for r in stored["runs"]}
+    assert errors["tessella"] < 1e-4 and errors["SciPy DOP853"] < 1e-3
+    assert errors["paper's recipe"] < 1e-1
+    assert stored["versions"]["jax"] and stored["configuration"]["NGSolve"] and stored["device"]
+    assert (tmp_path / "quick" / "oscillator-60.png").stat().st_size > 10_000
+    assert "against the paper's recipe" in printed and "front" in printed
+
+
+def test_unknown_problems_and_peers_are_refused_with_the_known_ones(capsys):
+    with pytest.raises(SystemExit):
+        main(["--only", "poisson"])
+    assert "unknown problem 'poisson': choose from oscillator-60" in capsys.readouterr().err
+    with pytest.raises(SystemExit):
+        main(["--peers", "fenics"])
+    assert "unknown peer 'fenics': choose from tessella" in capsys.readouterr().err
