@@ -24,7 +24,9 @@ def sizes(name: str, case: Case) -> list[Settings]:
 
 def solve(case: Any, width: int, layers: int, steps: int) -> Answer:
     import deepxde as dde
+    import torch
 
+    torch.set_num_threads(1)
     dde.config.set_default_float("float64")
     dde.config.set_random_seed(0)
     geometry, residual, transform = _statement(case, dde)
@@ -91,8 +93,8 @@ def _statement(case: Any, dde: Any) -> tuple[Any, Any, Any]:
 
 DEEPXDE = Peer(
     "DeepXDE",
-    f"PyTorch in float64, 3 hidden layers of 64 sines, conditions built in, Adam at 1e-3 for "
-    f"{STEPS:,} steps or {60 * MINUTES:.0f} s",
+    "PyTorch in float64, one thread, 3 hidden layers of 64 sines, conditions built in, Adam at 1e-3 "
+    f"for {STEPS:,} steps or {60 * MINUTES:.0f} s",
     sizes,
     solve,
     requires=("deepxde", "torch"),

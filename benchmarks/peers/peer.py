@@ -26,7 +26,7 @@ class Peer:
     name: str
     configuration: str
     sizes: Callable[[str, Case], list[Settings]]
-    """Settings of the runs of a problem, smallest first; raises NotApplicableError with a reason."""
+    """Settings of the runs of a problem, smallest first, or NotApplicableError with a reason."""
     solve: Callable[..., Answer]
     requires: tuple[str, ...] = ()
     compiled: bool = False

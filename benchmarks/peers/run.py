@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
+import io
 import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
@@ -52,7 +54,9 @@ def measure(peer: Peer, problem: str, settings: dict[str, Any]) -> dict[str, Any
 
 def _child(send: Any, peer: str, problem: str, settings: dict[str, Any]) -> None:
     try:
-        send.send(measure(PEERS[peer], problem, settings))
+        with contextlib.redirect_stdout(io.StringIO()):
+            found = measure(PEERS[peer], problem, settings)
+        send.send(found)
     except Exception as error:
         send.send({"failed": f"{type(error).__name__}: {error}"[:300]})
 
