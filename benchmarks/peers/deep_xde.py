@@ -93,8 +93,8 @@ def _statement(case: Any, dde: Any) -> tuple[Any, Any, Any]:
 
 DEEPXDE = Peer(
     "DeepXDE",
-    "PyTorch in float64, one thread, 3 hidden layers of 64 sines, conditions built in, Adam at 1e-3 "
-    f"for {STEPS:,} steps or {60 * MINUTES:.0f} s",
+    "PyTorch in float64, one thread, 3 hidden layers of 64 sines, conditions built in, Adam at "
+    f"1e-3 for {STEPS:,} steps or {60 * MINUTES:.0f} s",
     sizes,
     solve,
     requires=("deepxde", "torch"),

@@ -8,13 +8,20 @@ from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
 from benchmarks.peers.problems import Array, Case, Square
 
 CELLS = {2: (16, 32, 64, 128, 192), 4: (8, 16, 32, 64)}
-"""Per side, by degree; each is two triangles."""
+"""Per side, by degree; each is two triangles. Those with fewer than four nodes to a wavelength are
+left out."""
 
 
 def sizes(name: str, case: Case) -> list[Settings]:
     if not isinstance(case, Square):
         raise NotApplicableError("no time stepping or space-time elements set up here")
-    return [{"degree": p, "cells": n} for p, all_cells in CELLS.items() for n in all_cells]
+    nodes = 2 / np.pi * case.wavenumber
+    return [
+        {"degree": p, "cells": n}
+        for p, all_cells in CELLS.items()
+        for n in all_cells
+        if p * n >= nodes
+    ]
 
 
 def solve(case: Square, degree: int, cells: int) -> Answer:
