@@ -185,6 +185,7 @@ def _finish_cost(
     left, right = ax.dataLim.intervalx
     if np.isfinite(right) and left > 0:
         ax.set_xlim(left / ROOM, right * ROOM)
+    _plain_seconds(ax)
     ax.set_xlabel("seconds to filter and solve")
     ax.set_ylabel(ERROR)
     ax.set_title(f"points labelled with ${symbol}$", fontsize=9, pad=3)
@@ -200,6 +201,17 @@ def _finish_cost(
             va="center",
             transform=ax.transAxes,
         )
+
+
+def _plain_seconds(ax: Any) -> None:
+    """1, 2, 5, 10, ... where the axis is short, decades only where it is long."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    low, high = ax.get_xlim()
+    if low > 0 and high / low < 200:
+        ax.xaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0)))
+        ax.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        ax.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _cost_legend(figure: Figure, ax: Any) -> None:
@@ -243,15 +255,19 @@ BOUNDS = {
 
 def appendix(source: Source) -> tuple[Figure, str]:
     """kappa(M), kappa(Q), the bounds where they say anything, and the coupling alpha."""
-    panels = {"appendix-features": "features $K$", "appendix-overlap": r"overlap $\delta$"}
+    panels = {
+        "appendix-features": "features $K$",
+        "appendix-overlap": r"overlap $\delta$",
+        "appendix-one-feature": r"overlap $\delta$, one feature",
+    }
     found = {
         name: source.records([case for case in cases.appendix() if case.experiment == name])
         for name in panels
     }
-    figure = page(7.2, 3.9)
-    axes = figure.subplots(1, 2, sharey=True)
+    figure = page(9.6, 3.9)
+    axes = figure.subplots(1, 3, sharey=True)
     for ax, (name, label) in zip(axes, panels.items(), strict=True):
-        x = np.array([float(row.split("=")[1]) for row in found[name]])
+        x = np.array([float(row.split("=")[-1]) for row in found[name]])
         rows = list(found[name].values())
         _conditions(ax, x, rows)
         twin = _alpha(ax, x, rows)
@@ -265,8 +281,8 @@ def appendix(source: Source) -> tuple[Figure, str]:
         for ax in figure.axes
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True)
     }
-    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=3)
-    seeds = seeds_note({**found["appendix-features"], **found["appendix-overlap"]})
+    figure.legend(handles.values(), handles.keys(), loc="outside upper center", ncols=4)
+    seeds = seeds_note({row: r for rows in found.values() for row, r in rows.items()})
     return figure, f"Above 1e16, kappa(M) is rounding. {seeds}"
 
 
@@ -287,9 +303,10 @@ def _conditions(ax: Any, x: np.ndarray, rows: Sequence[list[Record]]) -> None:
             silent.append(label)
     if silent:
         title = "No bound is valid here:" if len(silent) == len(BOUNDS) else "Valid nowhere here:"
+        free_below = max(kappa) > 1e6
         ax.text(
             0.98,
-            0.03,
+            0.03 if free_below else 0.4,
             "\n".join([title, *silent]),
             transform=ax.transAxes,
             ha="right",
