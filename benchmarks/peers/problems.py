@@ -61,8 +61,6 @@ class Square:
     a: float = 1.0
     b: tuple[float, float] = (0.0, 0.0)
     c: float = 0.0
-    gallery: tuple[str, dict[str, float]] | None = None
-    """Name and parameters of the same problem in the gallery."""
     kind: ClassVar[str] = "square"
     axes: ClassVar[tuple[str, ...]] = ("x", "y")
 
@@ -152,7 +150,7 @@ def laplace(n: int) -> Square:
         waves = (np.sin(np.pi * w * p[:, 0]) * np.sin(np.pi * w * p[:, 1]) for w in scales)
         return np.asarray(sum(waves)) / n
 
-    return Square(source, solution, np.pi * 2**n, gallery=("laplace", {"n": n}))
+    return Square(source, solution, np.pi * 2**n)
 
 
 def helmholtz(k: float = 30.0, width: float = 0.025) -> Square:
