@@ -271,7 +271,7 @@ def test_a_run_that_never_had_an_error_leaves_a_gap(tmp_path):
 
 def test_the_appendix_says_where_no_bound_is_valid(full):
     figure, _ = record_figures.appendix(source(full))
-    assert sum(text.startswith("No bound is valid here") for text in texts(figure)) == 2
+    assert sum(text.startswith("No bound is valid here") for text in texts(figure)) == 3
 
 
 def test_the_appendix_draws_a_bound_only_where_every_seed_allows_it(tmp_path):

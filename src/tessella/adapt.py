@@ -14,6 +14,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from tessella.estimate import held_out, judge, residual
 from tessella.linalg.iteration import Progress
 from tessella.problem import Problem
@@ -124,11 +126,25 @@ def check(problem: Problem, tol: float) -> None:
             "the problem has no conditions, so its solution is not unique: add conditions=[...] "
             "or an ansatz"
         )
+    if free and _constants_are_free(problem):
+        raise ValueError(
+            "equation and conditions fix derivatives only, so the solution is determined up to a "
+            "constant: add a condition on its value, e.g. Dirichlet on one face"
+        )
     if problem.domain.dimension not in FEATURES:
         raise ValueError(
             f"tol works in 1, 2 and 3 dimensions (time counts), got {problem.domain.dimension}: "
             f"choose subdomains and features yourself"
         )
+
+
+def _constants_are_free(problem: Problem) -> bool:
+    """Whether no equation and no condition notices an added constant."""
+    origin = (0,) * problem.domain.dimension
+    return not any(
+        np.any(problem.symbol(part.source.operator, part.points, part.normals).get(origin, 0.0))
+        for part in held_out(problem)
+    )
 
 
 class _Walk:
