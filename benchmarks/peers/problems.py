@@ -91,8 +91,9 @@ class Wave:
     """u_tt = Laplace(u) on [-1, 1]^2 x [0, T], u = 0 on the walls, a Gaussian at rest at t = 0.
 
     Scored against the double sine series; times of the test grid are T/10, 2T/10, ..., T. The
-    Gaussian does not vanish on the walls (3.7e-6 at width 0.2, 2e-22 at 0.1), so at width 0.2 no
-    one can agree with the series, whose walls are zero, better than to about 5e-7.
+    Gaussian does not vanish on the walls (3.7e-6 at width 0.2, 2e-22 at 0.1), which the
+    series, whose walls are zero, cannot follow: at width 0.2 expect agreement to no better than
+    that, about.
     """
 
     width: float
