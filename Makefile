@@ -30,4 +30,4 @@ bench: install
 	$(BIN)/python -m benchmarks
 
 clean:
-	rm -rf .venv out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf .venv out tests/.compiled .pytest_cache .mypy_cache .ruff_cache

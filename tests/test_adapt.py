@@ -214,12 +214,21 @@ def test_four_dimensions_need_numbers():
         ts.solve(problem, tol=1e-3)
 
 
-@pytest.mark.parametrize("given", [{"features": 10}, {"subdomains": 2}, {"sigma": 1e-8}])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"features": 10},
+        {"subdomains": 2},
+        {"sigma": 1e-8},
+        {"solver": "rrqr-lsqr"},
+        {"coupling": "interfaces"},
+        {"condition": True},
+        {"oversampling": 3.0},
+    ],
+)
 def test_a_tolerance_and_numbers_exclude_each_other(given):
     (name,) = given
-    with pytest.raises(
-        ValueError, match=f"tol chooses the discretisation itself: leave out {name}"
-    ):
+    with pytest.raises(ValueError, match=f"solver itself: leave out {name}=.*, or tol"):
         ts.solve(poisson(), tol=1e-3, **given)
 
 

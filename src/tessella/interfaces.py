@@ -100,8 +100,8 @@ RICHNESS = 0.73
 def default_features(count: int, dimension: int, depth: int = 1) -> RandomFeatures:
     """Sines whose wavenumbers reach 0.35 radians per feature along an axis and half-width.
 
-    Side by side, sines need about half as many features as tanh for the same error: their
-    derivatives stay as large as they are, so nothing is spent on boundary layers of the draw.
+    Side by side, sines reached smaller errors than tanh with as many features in every trial; with
+    windows it was the other way round.
     """
     bandwidth = 0.35 * math.sqrt(dimension) * count ** (1 / dimension)
     return RandomFeatures(count, depth, "sin", scale=bandwidth)

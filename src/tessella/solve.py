@@ -61,8 +61,8 @@ def solve(
 
     `coupling` says how subdomains are joined. "overlap" is the paper's: windows blend neighbours
     that are `overlap` spacings wide (2 unless given). "interfaces" puts them side by side and
-    glues them by traces of degree `trace_degree` on their common faces; it is ten to a hundred
-    times cheaper at equal error. `shared` gives all subdomains one draw (the default there), so
+    glues them by traces of degree `trace_degree` on their common faces; it is ten times
+    cheaper and more at equal error. `shared` gives all subdomains one draw (the default there), so
     that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh of scale 1
     filtered at 1e-10 with overlap, and to sines of a bandwidth that fits `features` filtered at
     1e-14 side by side.
@@ -92,6 +92,12 @@ def solve(
             basis=basis,
             collocation=collocation,
             filter=filter,
+            coupling=None if coupling == "overlap" else coupling,
+            depth=None if depth == 1 else depth,
+            oversampling=None if oversampling == 2.0 else oversampling,
+            solver=None if solver == "auto" else solver,
+            condition=condition or None,
+            estimate=estimate,
         )
         return _solve_to(problem, tol, patience, seed, test_grid, progress)
     chosen_by_hand = (subdomains, features, overlap, trace_degree, shared, scale, activation)
@@ -190,7 +196,7 @@ def _refuse_beside_tol(**given: object) -> None:
     for name, value in given.items():
         if value is not None:
             raise ValueError(
-                f"tol chooses the discretisation itself: leave out {name}, or leave out tol"
+                f"tol chooses discretisation and solver itself: leave out {name}={value!r}, or tol"
             )
 
 

@@ -15,10 +15,8 @@ from tessella import gallery, memory
 from tessella.assembly import LeastSquares, assemble
 from tessella.basis import Basis
 from tessella.collocation import Grid
-from tessella.decomposition import Decomposition
 from tessella.experiments.cases import Case
-from tessella.features import RandomFeatures
-from tessella.gallery.entry import Method, split_settings
+from tessella.gallery.entry import Method
 from tessella.linalg.conditioning import (
     condition_number,
     gramian_condition,
@@ -100,7 +98,7 @@ class TooLongError(RuntimeError):
 
 def _refuse_endless_setup(case: Case, seed: int) -> None:
     """Every subdomain's neighbourhood costs one eigendecomposition of its Gramian."""
-    basis, _, _, _ = _parts(case, seed)
+    _, basis, _ = _parts(case, seed)
     decomposition = basis.decomposition
     width, S = np.array(decomposition.overlap), np.array(decomposition.subdomains)
     reach = np.ceil(width) - 1
@@ -139,25 +137,16 @@ def _curve(solution: Solution) -> dict[str, list[float]]:
     }
 
 
-def _parts(case: Case, seed: int) -> tuple[Basis, Problem, Method, Grid]:
-    """What a gallery solve of this case is made of."""
-    entry = gallery.get(case.problem)
-    preset = entry.preset(case.preset)
+def _parts(case: Case, seed: int) -> tuple[Problem, Basis, Method]:
     changes = {key: value for key, value in case.settings.items() if key != "points"}
-    parameters, method = split_settings(entry, preset, changes)
-    problem = entry.problem(case.preset, **parameters)
-    features = RandomFeatures(
-        method.features, method.depth, method.activation, method.constant, method.bias, method.scale
-    )
-    decomposition = Decomposition(problem.domain, method.subdomains, method.overlap)
-    points = case.settings.get("points")
-    grid = Grid(points_per_axis=points) if points else Grid(method.oversampling)
-    return Basis(decomposition, features, seed), problem, method, grid
+    return gallery.get(case.problem).parts(case.preset, seed, changes)
 
 
 def _system(case: Case, seed: int) -> tuple[LeastSquares, Method]:
     """The least-squares system a gallery solve of this case assembles."""
-    basis, problem, method, grid = _parts(case, seed)
+    problem, basis, method = _parts(case, seed)
+    points = case.settings.get("points")
+    grid = Grid(points_per_axis=points) if points else Grid(method.oversampling)
     return assemble(problem, basis, grid.rows(problem, basis)), method
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tessella.experiments import record_figures, solution_figures
 from tessella.experiments.figure_parts import LOOK, MissingRecordsError, Source
-from tessella.experiments.store import Store
+from tessella.experiments.store import Store, write_whole
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -163,9 +163,7 @@ def _note(drawn: Drawn, folder: Path) -> None:
     """Keep the caption beside the picture, or the reason why there is none."""
     captions = _captions(folder)
     captions[drawn.name] = drawn.caption if drawn.path else NOT_DRAWN + drawn.reason
-    unfinished = folder / f".{CAPTIONS}.{os.getpid()}"
-    unfinished.write_text(json.dumps(captions, indent=1) + "\n")
-    os.replace(unfinished, folder / CAPTIONS)
+    write_whole(folder / CAPTIONS, json.dumps(captions, indent=1) + "\n")
 
 
 def _captions(folder: Path) -> dict[str, str]:

@@ -13,7 +13,7 @@ from tessella.experiments.claims import FAILS, HOLDS, check_all
 from tessella.experiments.compare import Cell, Comparison, compare, median, seconds_of, values
 from tessella.experiments.document import Marked, Page, Text
 from tessella.experiments.explanations import DIFFERENCES, EXCEPTIONS
-from tessella.experiments.store import Record, Store
+from tessella.experiments.store import Record, Store, write_whole
 
 NAMES = ("REPRODUCTION.md", "REPRODUCTION.html")
 
@@ -35,9 +35,7 @@ def write(store: Store, pictures: Sequence[Picture] = (), quick: bool = False) -
     store.root.mkdir(parents=True, exist_ok=True)
     markdown, web = (store.root / name for name in NAMES)
     for path, text in ((markdown, page.markdown()), (web, page.html())):
-        unfinished = path.with_suffix(".tmp")
-        unfinished.write_text(text)
-        os.replace(unfinished, path)
+        write_whole(path, text)
     return markdown, web
 
 

@@ -42,20 +42,10 @@ class Store:
         return record
 
     def write(self, case: Case, seed: int, record: Record) -> Path:
-        """All or nothing: written beside, forced to disk, then renamed into place."""
+        """Keep a record, all of it or nothing."""
         path = self.path(case, seed)
         path.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = path.with_suffix(f".{os.getpid()}.tmp")
-        try:
-            with open(unfinished, "w") as file:
-                json.dump(record, file, indent=1)
-                file.write("\n")
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(unfinished, path)
-        except BaseException:
-            unfinished.unlink(missing_ok=True)
-            raise
+        write_whole(path, json.dumps(record, indent=1) + "\n")
         return path
 
     def seeds(self, case: Case, limit: int = 1_000) -> list[Record]:
@@ -68,6 +58,20 @@ class Store:
         folder = self.root / case.experiment
         names = (path.name for path in folder.glob(f"{_escaped(pattern)}*.json"))
         return iter(sorted(int(n.removeprefix(pattern).removesuffix(".json")) for n in names))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """All or nothing: written beside, forced to disk, then renamed into place."""
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(unfinished, "w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(unfinished, path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise
 
 
 def _escaped(text: str) -> str:

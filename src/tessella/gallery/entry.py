@@ -159,17 +159,7 @@ class Entry:
         if checkpoint is not None:
             raise ValueError(f"only {' and '.join(TRAINED)} keep checkpoints, not {solver!r}")
         chosen = self.preset(preset)
-        parameters, method = split_settings(self, chosen, settings or {})
-        problem = self.problem(preset, **parameters)
-        features = RandomFeatures(
-            method.features,
-            method.depth,
-            method.activation,
-            method.constant,
-            method.bias,
-            method.scale,
-        )
-        basis = _basis(problem, method, features, seed)
+        problem, basis, method = self.parts(preset, seed, settings)
         options = {k: getattr(method, k) for k in _ITERATIVE}
         rule, engine = by_name(solver or method.solver, method.sigma, options)
         solution = solve(
@@ -186,6 +176,22 @@ class Entry:
             solution.report, preset=preset, settings=dataclasses.asdict(method)
         )
         return dataclasses.replace(solution, report=report)
+
+    def parts(
+        self, preset: str = "as-run", seed: int = 0, settings: Mapping[str, Any] | None = None
+    ) -> tuple[Problem, Basis, Method]:
+        """Problem, basis and numbers of a preset, for work with the system itself."""
+        parameters, method = split_settings(self, self.preset(preset), settings or {})
+        problem = self.problem(preset, **parameters)
+        features = RandomFeatures(
+            method.features,
+            method.depth,
+            method.activation,
+            method.constant,
+            method.bias,
+            method.scale,
+        )
+        return problem, _basis(problem, method, features, seed), method
 
     def _to_tolerance(
         self,

@@ -90,7 +90,7 @@ LAPLACE = Entry(
             side_by_side(8, 200, 2),
             laplace,
             _best_counts,
-            "what a tolerance chose, frozen: error about 1e-10",
+            "what a tolerance chose, frozen: error 4e-11",
             NETWORKS,
         ),
     },
