@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tessella.collocation import Rows
 from tessella.estimate import held_out, judge, residual
 from tessella.linalg.iteration import Progress
 from tessella.problem import Problem
@@ -120,17 +121,19 @@ def check(problem: Problem, tol: float) -> None:
         )
     axes = problem.domain.axes
     order = max(sum(t.orders) for e in problem.equations for t in e.operator.expand(axes))
-    free = not callable(problem.ansatz.multiplier)
-    if order and not problem.conditions and free:
+    open_fields = [f for f in problem.fields if not callable(problem.multiplier(f))]
+    if order and not problem.conditions and open_fields:
         raise ValueError(
             "the problem has no conditions, so its solution is not unique: add conditions=[...] "
             "or an ansatz"
         )
-    if free and _constants_are_free(problem):
-        raise ValueError(
-            "equation and conditions fix derivatives only, so the solution is determined up to a "
-            "constant: add a condition on its value, e.g. Dirichlet on one face"
-        )
+    for field in open_fields:
+        if _constants_are_free(problem, field):
+            what = "the solution" if len(problem.fields) == 1 else f"the unknown {field!r}"
+            raise ValueError(
+                f"equation and conditions fix derivatives only, so {what} is determined up to a "
+                f"constant: add a condition on its value, e.g. Dirichlet on one face"
+            )
     if problem.domain.dimension not in FEATURES:
         raise ValueError(
             f"tol works in 1, 2 and 3 dimensions (time counts), got {problem.domain.dimension}: "
@@ -138,13 +141,15 @@ def check(problem: Problem, tol: float) -> None:
         )
 
 
-def _constants_are_free(problem: Problem) -> bool:
-    """Whether no equation and no condition notices an added constant."""
+def _constants_are_free(problem: Problem, field: str) -> bool:
+    """Whether no equation and no condition notices a constant added to this unknown."""
     origin = (0,) * problem.domain.dimension
-    return not any(
-        np.any(problem.symbol(part.source.operator, part.points, part.normals).get(origin, 0.0))
-        for part in held_out(problem)
-    )
+
+    def noticed(part: Rows) -> bool:
+        symbol = problem.symbol(part.source.operator, part.points, part.normals, field)
+        return bool(np.any(symbol.get(origin, 0.0)))
+
+    return not any(noticed(part) for part in held_out(problem))
 
 
 class _Walk:

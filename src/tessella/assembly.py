@@ -8,11 +8,11 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.basis import AnyBasis, Basis, evaluate_blocks, window_tables
+from tessella.basis import AnyBasis, Basis, Multilevel, evaluate_blocks, per_field, window_tables
 from tessella.collocation import Rows, check_memory
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
-from tessella.linalg.block_matrix import BlockMatrix, Group, bucket
+from tessella.linalg.block_matrix import BlockMatrix, Group, beside, bucket
 from tessella.linalg.iteration import Progress
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.linalg.rrqr import RRQR, Unfiltered
@@ -69,22 +69,29 @@ class Reduced:
 
 @dataclass(frozen=True)
 class Weighed:
-    """The rows of a system before any basis: sum_alpha symbol[alpha] D^alpha v = h at the points.
+    """The rows of a system before any basis: sum_alpha symbol[alpha] D^alpha v = h at the points,
+    with a symbol for every unknown, in the problem's order.
 
     Weights are folded in, except those left open: such parts have weight None and count as 1.
     """
 
     points: Array
-    symbol: dict[Orders, Array]
+    symbols: tuple[dict[Orders, Array], ...]
     h: Array
     parts: dict[str, slice]
     weights: dict[str, float | None]
 
+    @property
+    def symbol(self) -> dict[Orders, Array]:
+        """The only unknown's."""
+        (only,) = self.symbols
+        return only
+
     def balance(self, norms: Array) -> tuple[dict[str, float], Array]:
         """All weights and the factors of the rows, given the squared length of every row.
 
-        A condition without a weight gets the one that makes its rows as long, on average, as the
-        first equation's.
+        A part without a weight gets the one that makes its rows as long, on average, as the first
+        equation's.
         """
         mean = {
             name: float(norms[rows].mean()) * (rows.stop - rows.start)
@@ -105,7 +112,8 @@ class Weighed:
 def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
     """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B)."""
     sizes = [len(part.points) for part in rows]
-    symbols, right_sides, weights = [], [], {}
+    symbols: list[list[dict[Orders, Array]]] = [[] for _ in problem.fields]
+    right_sides, weights = [], {}
     for part in rows:
         source, name = part.source, part.source.name
         if not len(part.points):
@@ -117,17 +125,20 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
         if isinstance(source, Condition):
             value, what, weight = source.value, f"{name} value", source.weight
         else:
-            value, what, weight = source.rhs, f"{name} right-hand side", 1.0
+            value, what, weight = source.rhs, f"{name} right-hand side", source.weight
+            if weight is None and source is problem.equations[0]:
+                weight = 1.0
         scale = np.sqrt((1.0 if weight is None else weight) / len(part.points))
         weights[name] = weight
-        symbol = problem.symbol(source.operator, part.points, part.normals)
+        for own, field in zip(symbols, problem.fields, strict=True):
+            symbol = problem.symbol(source.operator, part.points, part.normals, field)
+            own.append({alpha: scale * c for alpha, c in symbol.items()})
         lift = problem.lift(source.operator, part.points, part.normals)
-        symbols.append({alpha: scale * c for alpha, c in symbol.items()})
         right_sides.append(scale * (function_values(value, part.points, what) - lift))
     ends = np.cumsum(sizes)
     return Weighed(
         np.concatenate([part.points for part in rows]),
-        _stack(symbols, sizes),
+        tuple(_stack(own, sizes) for own in symbols),
         np.concatenate(right_sides),
         {
             name: slice(int(end - size), int(end))
@@ -147,7 +158,14 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
         )
     check_memory(basis, n_rows)
     weighed = weigh(problem, rows)
-    M, h = evaluate_matrix(basis, weighed.points, weighed.symbol), weighed.h
+    bases = per_field(basis, problem.fields)
+    M = beside(
+        [
+            evaluate_matrix(own, weighed.points, symbol)
+            for own, symbol in zip(bases, weighed.symbols, strict=True)
+        ]
+    )
+    h = weighed.h
     if None in weighed.weights.values():
         weights, factors = weighed.balance(M.row_norms_squared())
         M, h = M.scale_rows(factors), factors * h
@@ -167,15 +185,38 @@ def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders,
     }
 
 
-def evaluate_matrix(basis: AnyBasis, points: Array, symbol: dict[Orders, Array]) -> BlockMatrix:
-    """The operator with these coefficients on every basis function, at the points it reaches."""
+def evaluate_matrix(
+    basis: Basis | Multilevel, points: Array, symbol: dict[Orders, Array]
+) -> BlockMatrix:
+    """The operator with these coefficients on every basis function, at the points it reaches.
+
+    Rows without any coefficient, which belong to other unknowns, enter no block.
+    """
+    used = np.zeros(len(points), dtype=bool)
+    for c in symbol.values():
+        used |= c != 0
+    if used.all():
+        groups = _evaluate_levels(basis, points, symbol)
+    else:
+        rows = np.flatnonzero(used).astype(np.int32)
+        own = {alpha: c[rows] for alpha, c in symbol.items()}
+        groups = [
+            g._replace(rows=jnp.asarray(np.append(rows, 0)[np.asarray(g.rows)]))
+            for g in _evaluate_levels(basis, points[rows], own)
+        ]
+    return BlockMatrix(tuple(groups), (len(points), basis.columns))
+
+
+def _evaluate_levels(
+    basis: Basis | Multilevel, points: Array, symbol: dict[Orders, Array]
+) -> list[Group]:
     groups: list[Group] = []
     offset = 0
     for number, level in enumerate(basis.levels):
         own = _evaluate_level(level, points, symbol, offset)
         groups += [group._replace(level=number) for group in own]
         offset += level.columns
-    return BlockMatrix(tuple(groups), (len(points), basis.columns))
+    return groups
 
 
 def _evaluate_level(
@@ -232,5 +273,21 @@ def evaluate_at(
     problem: Problem, basis: AnyBasis, operator: Operator, points: Array
 ) -> tuple[BlockMatrix, Array]:
     """(E, e) with operator(u) = E a + e at the points, for coefficients a."""
-    symbol = problem.symbol(operator, points)
-    return evaluate_matrix(basis, points, symbol), problem.lift(operator, points)
+    matrices = [
+        evaluate_matrix(own, points, problem.symbol(operator, points, field=field))
+        for field, own in zip(problem.fields, per_field(basis, problem.fields), strict=True)
+    ]
+    return beside(matrices), problem.lift(operator, points)
+
+
+def evaluate_all(problem: Problem, basis: AnyBasis, points: Array) -> tuple[BlockMatrix, Array]:
+    """(E, e) with E a + e the values of every unknown, one after the other; e is (fields, n)."""
+    fields, n = problem.fields, len(points)
+    matrices = []
+    for number, (field, own) in enumerate(zip(fields, per_field(basis, fields), strict=True)):
+        symbol = problem.symbol(problem.unknown(field), points, field=field)
+        E = evaluate_matrix(own, points, symbol)
+        groups = tuple(g._replace(rows=g.rows + number * n) for g in E.groups)
+        matrices.append(BlockMatrix(groups, (n * len(fields), own.columns)))
+    lifts = [problem.lift(problem.unknown(field), points) for field in fields]
+    return beside(matrices), np.stack(lifts)

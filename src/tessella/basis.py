@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Integral
@@ -132,7 +133,78 @@ class Multilevel:
         return self.levels[-1].features
 
 
-AnyBasis = Basis | Multilevel
+@dataclass(frozen=True, init=False)
+class Fields:
+    """A basis for every unknown of a system: `Fields(u=Basis(...), p=Basis(...))`.
+
+    All share one domain and one grid of subdomains, each has its own features and is filtered on
+    its own. An unknown that the equations differentiate less (a pressure) does with fewer.
+    """
+
+    names: tuple[str, ...]
+    bases: tuple[Basis, ...]
+
+    def __init__(self, **bases: Basis) -> None:
+        if not bases:
+            raise ValueError("Fields needs a basis for every unknown, e.g. Fields(u=Basis(...))")
+        if len({basis.decomposition for basis in bases.values()}) > 1:
+            raise ValueError("all unknowns of Fields must share one decomposition of the domain")
+        if len({type(basis) for basis in bases.values()}) > 1:
+            raise ValueError("all unknowns of Fields must be coupled alike: all Basis, or all Glued")
+        object.__setattr__(self, "names", tuple(bases))
+        object.__setattr__(self, "bases", tuple(bases.values()))
+
+    @property
+    def levels(self) -> tuple[Basis, ...]:
+        """The bases of all unknowns, in their order."""
+        return self.bases
+
+    @property
+    def columns(self) -> int:
+        return sum(basis.columns for basis in self.bases)
+
+    @property
+    def columns_per_subdomain(self) -> int:
+        return sum(basis.features.columns for basis in self.bases)
+
+    @property
+    def seed(self) -> int:
+        return self.bases[0].seed
+
+    @property
+    def decomposition(self) -> Decomposition:
+        return self.bases[0].decomposition
+
+    @property
+    def features(self) -> RandomFeatures:
+        """The richest features of all: they say how many points are needed."""
+        return max((basis.features for basis in self.bases), key=lambda f: f.columns)
+
+    def coarser(self) -> Fields:
+        """Every unknown's basis coarser."""
+        return Fields(
+            **{n: b.coarser() for n, b in zip(self.names, self.bases, strict=True)}
+        )
+
+
+AnyBasis = Basis | Multilevel | Fields
+
+
+def per_field(basis: AnyBasis, fields: Sequence[str]) -> tuple[Basis | Multilevel, ...]:
+    """The bases of these unknowns; a basis that is not made of Fields serves a single one."""
+    if isinstance(basis, Fields):
+        if set(basis.names) != set(fields):
+            raise ValueError(
+                f"the basis has the unknowns {', '.join(basis.names)}, but the problem "
+                f"{', '.join(fields)}"
+            )
+        return tuple(basis.bases[basis.names.index(name)] for name in fields)
+    if len(fields) > 1:
+        raise ValueError(
+            f"the problem has {len(fields)} unknowns ({', '.join(fields)}), but the basis serves "
+            f"one: use Fields({', '.join(f'{name}=...' for name in fields)})"
+        )
+    return (basis,)
 
 
 def evaluate_blocks(

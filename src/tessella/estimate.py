@@ -73,10 +73,13 @@ def residual(solution: Solution, rows: Sequence[Rows], weights: Mapping[str, flo
 
 
 def distance(fine: Solution, coarse: Solution, points: Array) -> float:
-    """Mean difference over the spread of the fine solution: the paper's normalised L1."""
-    u = fine(points)
-    spread = float(np.std(u)) or float(np.max(np.abs(u))) or 1.0
-    return float(np.mean(np.abs(u - coarse(points)))) / spread
+    """Mean difference over the spread of the fine solution: the paper's normalised L1; of several
+    unknowns the largest."""
+    u = fine(points).reshape(len(points), -1)
+    difference = np.abs(u - coarse(points).reshape(u.shape)).mean(axis=0)
+    spread = np.std(u, axis=0)
+    spread = np.where(spread > 0, spread, np.max(np.abs(u), axis=0))
+    return float(np.max(difference / np.where(spread > 0, spread, 1.0)))
 
 
 @dataclass(frozen=True)

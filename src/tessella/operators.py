@@ -9,7 +9,8 @@ written, so every operator is linear by construction.
     factor * (D^gamma_1 f_1) * ... * (D^gamma_m f_m) * D^alpha,
 
 with user functions f_i. Composition is the Leibniz rule applied to that form, so an ansatz
-u = multiplier * v is nothing but the composition `operator @ multiplier`.
+u = multiplier * v is nothing but the composition `operator @ multiplier`. Where there are several
+unknowns, every term also says which of them it acts on.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from numbers import Real
 from typing import Any
@@ -41,11 +42,12 @@ class NormalComponent:
 
 @dataclass(frozen=True)
 class Term:
-    """factor * prod_i (D^gamma_i f_i) * D^orders."""
+    """factor * prod_i (D^gamma_i f_i) * D^orders, of the unknown `field` (None: the only one)."""
 
     orders: Orders
     factor: float = 1.0
     functions: tuple[tuple[Function | NormalComponent, Orders], ...] = ()
+    field: str | None = None
 
 
 class Operator:
@@ -123,6 +125,20 @@ class Identity(Operator):
         return (Term((0,) * len(axes)),)
 
 
+@dataclass(frozen=True)
+class Field(Operator):
+    """One of several unknowns: `u = Field("u")`, then `Laplacian() @ u + D(x=1) @ p`."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name.isidentifier()):
+            raise ValueError(f"a Field's name must be an identifier such as 'u', got {self.name!r}")
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return (Term((0,) * len(axes), field=self.name),)
+
+
 @dataclass(frozen=True, init=False)
 class D(Operator):
     """A partial derivative by named axes: `D(x=2)`, `D(x=1, y=1)`, `D(t=1)`."""
@@ -173,6 +189,21 @@ class NormalDerivative(Operator):
 
 
 @dataclass(frozen=True)
+class Normal(Operator):
+    """Multiplication by a component of the outward normal; in conditions on the boundary only.
+
+    A traction is `Normal("x") @ sigma_xx + Normal("y") @ sigma_xy`.
+    """
+
+    axis: str
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        zero = (0,) * len(axes)
+        component = NormalComponent(_index(axes, self.axis, self))
+        return (Term(zero, functions=((component, zero),)),)
+
+
+@dataclass(frozen=True)
 class Sum(Operator):
     parts: tuple[Operator, ...]
 
@@ -191,9 +222,9 @@ class Scaled(Operator):
         terms = self.operator.expand(axes)
         c = self.coefficient
         if not callable(c):
-            return tuple(Term(t.orders, float(c) * t.factor, t.functions) for t in terms)
+            return tuple(replace(t, factor=float(c) * t.factor) for t in terms)
         front = ((c, (0,) * len(axes)),)
-        return tuple(Term(t.orders, t.factor, front + t.functions) for t in terms)
+        return tuple(replace(t, functions=front + t.functions) for t in terms)
 
 
 @dataclass(frozen=True)
@@ -204,16 +235,20 @@ class Composition(Operator):
     right: Operator
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
-        return tuple(
-            term
-            for outer in self.left.expand(axes)
-            for inner in self.right.expand(axes)
-            for term in _compose(outer, inner)
-        )
+        return compose(self.left.expand(axes), self.right.expand(axes))
+
+
+def compose(left: Sequence[Term], right: Sequence[Term]) -> tuple[Term, ...]:
+    """The normal form of a composition from those of its parts."""
+    return tuple(term for outer in left for inner in right for term in _compose(outer, inner))
 
 
 def _compose(outer: Term, inner: Term) -> Iterator[Term]:
     """D^alpha (f_1 ... f_m D^beta) by the Leibniz rule over the m functions and D^beta."""
+    if outer.field is not None:
+        raise ValueError(
+            f"the unknown {outer.field!r} stands left of an operator: write operator @ field"
+        )
     if any(isinstance(f, NormalComponent) for f, _ in inner.functions) and any(outer.orders):
         raise ValueError("the boundary normal cannot be differentiated: keep it outermost")
     slots = len(inner.functions) + 1
@@ -229,6 +264,7 @@ def _compose(outer: Term, inner: Term) -> Iterator[Term]:
             _add(inner.orders, split[-1]),
             outer.factor * inner.factor * multiplicity,
             outer.functions + functions,
+            inner.field,
         )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -13,12 +13,14 @@ import numpy as np
 from tessella.domain import Array, Box
 from tessella.operators import D as Derivative
 from tessella.operators import (
+    Field,
     Function,
     Identity,
     NormalDerivative,
     Operator,
     Term,
     apply_to_function,
+    compose,
     function_values,
     symbol,
 )
@@ -28,16 +30,20 @@ from tessella.operators import (
 class Equation:
     """`operator` applied to the unknown equals `rhs` in the interior.
 
-    `rhs` is a number or a function from an (n, d) array of points to (n,) values.
+    `rhs` is a number or a function from an (n, d) array of points to (n,) values. `weight` is the
+    factor in front of its mean square in the loss. Left out, it is 1 for a problem's first equation
+    and balanced for the others, so that their rows weigh as much as the first one's.
     """
 
     operator: Operator
     rhs: float | Function = 0.0
     name: str = "equation"
+    weight: float | None = None
 
     def __post_init__(self) -> None:
         _check_operator(self.operator, "Equation")
         _check_data(self.rhs, "Equation rhs")
+        _check_weight(self.weight, self.name)
 
 
 @dataclass(frozen=True)
@@ -64,12 +70,7 @@ class Condition:
             object.__setattr__(self, "on", tuple(self.on))
         if self.on == ():
             raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
-        weight = self.weight
-        if weight is not None and not (isinstance(weight, Real) and 0 < weight < np.inf):
-            raise ValueError(
-                f"{self.name} weight must be a positive number, got {self.weight!r}; leave it out "
-                f"to have it balanced, or drop the condition"
-            )
+        _check_weight(self.weight, self.name)
 
     def faces(self, domain: Box) -> tuple[str, ...]:
         names = domain.walls if self.on is None else self.on
@@ -86,9 +87,11 @@ def Dirichlet(
     on: Sequence[str] | str | None = None,
     weight: float | None = None,
     name: str = "dirichlet",
+    of: Operator | None = None,
 ) -> Condition:
-    """u = value."""
-    return Condition(Identity(), value, on, weight, name)  # type: ignore[arg-type]
+    """u = value. `of` says of which unknown, where there are several: `of=Field("p")`."""
+    operator, name = _of(Identity(), of, name)
+    return Condition(operator, value, on, weight, name)  # type: ignore[arg-type]
 
 
 def Neumann(
@@ -96,9 +99,11 @@ def Neumann(
     on: Sequence[str] | str | None = None,
     weight: float | None = None,
     name: str = "neumann",
+    of: Operator | None = None,
 ) -> Condition:
-    """du/dn = value, with the outward normal n."""
-    return Condition(NormalDerivative(), value, on, weight, name)  # type: ignore[arg-type]
+    """du/dn = value, with the outward normal n; `of` as for Dirichlet."""
+    operator, name = _of(NormalDerivative(), of, name)
+    return Condition(operator, value, on, weight, name)  # type: ignore[arg-type]
 
 
 def Robin(
@@ -108,9 +113,10 @@ def Robin(
     on: Sequence[str] | str | None = None,
     weight: float | None = None,
     name: str = "robin",
+    of: Operator | None = None,
 ) -> Condition:
-    """alpha u + beta du/dn = value, with the outward normal n."""
-    operator = alpha * Identity() + beta * NormalDerivative()
+    """alpha u + beta du/dn = value, with the outward normal n; `of` as for Dirichlet."""
+    operator, name = _of(alpha * Identity() + beta * NormalDerivative(), of, name)
     return Condition(operator, value, on, weight, name)  # type: ignore[arg-type]
 
 
@@ -119,9 +125,11 @@ def Initial(
     axis: str = "t",
     weight: float | None = None,
     name: str = "initial value",
+    of: Operator | None = None,
 ) -> Condition:
-    """u = value where the time axis begins."""
-    return Condition(Identity(), value, (f"{axis}min",), weight, name)
+    """u = value where the time axis begins; `of` as for Dirichlet."""
+    operator, name = _of(Identity(), of, name)
+    return Condition(operator, value, (f"{axis}min",), weight, name)
 
 
 def InitialVelocity(
@@ -129,9 +137,20 @@ def InitialVelocity(
     axis: str = "t",
     weight: float | None = None,
     name: str = "initial velocity",
+    of: Operator | None = None,
 ) -> Condition:
-    """du/dt = value where the time axis begins."""
-    return Condition(Derivative(**{axis: 1}), value, (f"{axis}min",), weight, name)
+    """du/dt = value where the time axis begins; `of` as for Dirichlet."""
+    operator, name = _of(Derivative(**{axis: 1}), of, name)
+    return Condition(operator, value, (f"{axis}min",), weight, name)
+
+
+def _of(operator: Operator, of: Operator | None, name: str) -> tuple[Operator, str]:
+    """The operator of one unknown, and the condition's name with the unknown's."""
+    if of is None:
+        return operator, name
+    if not isinstance(of, Operator):
+        raise TypeError(f"{name} of={of!r}: name the unknown by its Field, e.g. of=Field('u')")
+    return operator @ of, f"{name} of {of.name}" if isinstance(of, Field) else name
 
 
 @dataclass(frozen=True)
@@ -158,17 +177,23 @@ class Ansatz:
 class Problem:
     """A linear boundary or initial value problem, checked when it is stated.
 
-    `equation` may be a list when several equations hold for the same unknown. `exact` is optional
-    and used for error reports only. `parameters` are numbers worth remembering in results.
+    `equation` may be a list when several equations hold. With several unknowns every operator says
+    which it acts on, `Laplacian() @ u + D(x=1) @ p` with `u, p = Field("u"), Field("p")`; `fields`
+    orders them (default: as they appear). `ansatz` and `exact` are then given per unknown, as a
+    mapping from its name; unknowns left out of `ansatz` have none.
+
+    `exact` is optional and used for error reports only. `parameters` are numbers worth remembering
+    in results.
     """
 
     domain: Box
     equation: Equation | Sequence[Equation]
     conditions: Sequence[Condition] = ()
-    ansatz: Ansatz = field(default_factory=Ansatz)
-    exact: Function | None = None
+    ansatz: Ansatz | Mapping[str, Ansatz] = field(default_factory=Ansatz)
+    exact: Function | Mapping[str, Function] | None = None
     name: str = "problem"
     parameters: dict[str, float] = field(default_factory=dict)
+    fields: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         equations, conditions = _as_tuple(self.equation), _as_tuple(self.conditions)
@@ -182,38 +207,150 @@ class Problem:
         named = _distinct_names((*equations, *conditions))
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
-        for equation in equations:
-            equation.operator.expand(self.domain.axes)
+        object.__setattr__(self, "fields", _fields(self))
         for condition in conditions:
-            condition.operator.expand(self.domain.axes)
             condition.faces(self.domain)
+        _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
+        _check_per_field(self.exact, None, "exact", self.fields)
 
     @property
     def equations(self) -> tuple[Equation, ...]:
         return self.equation  # type: ignore[return-value]
 
+    def terms(self, operator: Operator, field: str | None = None) -> tuple[Term, ...]:
+        """The operator's normal form as far as it acts on one unknown; by default on the only one.
+
+        An operator that names no unknown acts on the only one there is.
+        """
+        chosen = field or self.fields[0]
+        found = []
+        for term in operator.expand(self.domain.axes):
+            if term.field is None and len(self.fields) > 1:
+                raise ValueError(
+                    f"{operator!r} does not say which unknown it acts on: write "
+                    f"operator @ Field({self.fields[0]!r}); the unknowns are "
+                    f"{', '.join(self.fields)}"
+                )
+            if term.field in (None, chosen):
+                found.append(dataclasses.replace(term, field=None))
+            elif term.field not in self.fields:
+                raise ValueError(
+                    f"unknown Field({term.field!r}): this problem has {', '.join(self.fields)}"
+                )
+        return tuple(found)
+
     def symbol(
-        self, operator: Operator, points: Array, normals: Array | None = None
+        self,
+        operator: Operator,
+        points: Array,
+        normals: Array | None = None,
+        field: str | None = None,
     ) -> dict[tuple[int, ...], Array]:
         """Coefficients of `operator @ multiplier` at the points: how the operator acts on v."""
-        multiplier = self.ansatz.multiplier
-        whole = operator @ multiplier if callable(multiplier) else float(multiplier) * operator
-        return symbol(whole.expand(self.domain.axes), points, normals)
+        terms, multiplier = self.terms(operator, field), self.multiplier(field)
+        zero = (0,) * self.domain.dimension
+        front = (
+            Term(zero, functions=((multiplier, zero),))
+            if callable(multiplier)
+            else Term(zero, float(multiplier))
+        )
+        return symbol(compose(terms, (front,)), points, normals)
 
     def lift(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
-        """The operator applied to the ansatz's offset at the points."""
-        terms: tuple[Term, ...] = operator.expand(self.domain.axes)
-        offset = self.ansatz.offset
-        if not callable(offset):
-            plain = tuple(t for t in terms if not any(t.orders))
-            value = symbol(plain, points, normals) if offset else {}
-            return float(offset) * value.get((0,) * self.domain.dimension, np.zeros(len(points)))
-        return apply_to_function(terms, offset, points, normals)
+        """The operator applied to the ansatz's offsets at the points."""
+        values = np.zeros(len(points))
+        for name in self.fields:
+            terms, offset = self.terms(operator, name), self._ansatz(name).offset
+            if callable(offset):
+                values += apply_to_function(terms, offset, points, normals)
+            elif offset:
+                plain = tuple(t for t in terms if not any(t.orders))
+                found = symbol(plain, points, normals)
+                values += float(offset) * found.get((0,) * self.domain.dimension, 0.0)
+        return values
+
+    def unknown(self, field: str) -> Operator:
+        """The operator that picks one unknown."""
+        return Identity() if len(self.fields) == 1 else Field(field)
 
     def exact_values(self, points: Array) -> Array:
+        """(n,) values of the exact solution; (n, fields) where there are several unknowns."""
         if self.exact is None:
             raise ValueError(f"{self.name!r} has no exact solution: pass exact=... to Problem")
-        return function_values(self.exact, points, "the exact solution")
+        if callable(self.exact):
+            return function_values(self.exact, points, "the exact solution")
+        columns = [
+            function_values(self.exact[name], points, f"the exact {name}") for name in self.fields
+        ]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+    def multiplier(self, field: str | None = None) -> float | Function:
+        """The ansatz's multiplier of one unknown; by default of the only one."""
+        return self._ansatz(field).multiplier
+
+    def _ansatz(self, field: str | None) -> Ansatz:
+        if isinstance(self.ansatz, Ansatz):
+            return self.ansatz
+        return self.ansatz.get(field or self.fields[0], Ansatz())
+
+
+ONLY = "u"
+"""What the unknown is called where there is one and nobody named it."""
+
+
+def _fields(problem: Problem) -> tuple[str, ...]:
+    """The unknowns that the operators name, checked against those listed."""
+    axes = problem.domain.axes
+    sources = (*problem.equations, *problem.conditions)
+    expanded = {source.name: source.operator.expand(axes) for source in sources}
+    seen = dict.fromkeys(t.field for terms in expanded.values() for t in terms if t.field)
+    listed = tuple(problem.fields) or tuple(seen) or (ONLY,)
+    for name in seen:
+        if name not in listed:
+            raise ValueError(f"Field({name!r}) is not among fields={listed!r}: add it there")
+    in_equations = {t.field for e in problem.equations for t in expanded[e.name]}
+    for name in listed if len(listed) > 1 else ():
+        if name not in in_equations:
+            raise ValueError(
+                f"no equation contains the unknown {name!r}, so it is not determined: add one, or "
+                f"leave it out"
+            )
+    if len(problem.equations) < len(listed):
+        raise ValueError(
+            f"{len(problem.equations)} equation(s) for {len(listed)} unknowns "
+            f"({', '.join(listed)}): the system is under-determined, state at least as many "
+            f"equations as unknowns"
+        )
+    for source in sources:
+        if len(listed) > 1 and any(t.field is None for t in expanded[source.name]):
+            raise ValueError(
+                f"{source.name!r} does not say which unknown it acts on: write operator @ "
+                f"Field({listed[0]!r}) (of=Field(...) in conditions); the unknowns are "
+                f"{', '.join(listed)}"
+            )
+    return listed
+
+
+def _check_per_field(
+    value: object, kind: type | None, argument: str, fields: Sequence[str]
+) -> None:
+    """One object for one unknown, a mapping by name for several."""
+    if isinstance(value, Mapping):
+        unknown = sorted(set(value) - set(fields))
+        if unknown:
+            raise ValueError(
+                f"Problem {argument} names {unknown[0]!r}, but the unknowns are {', '.join(fields)}"
+            )
+        missing = [name for name in fields if name not in value]
+        if kind is None and missing:
+            raise ValueError(f"Problem {argument} leaves out the unknown {missing[0]!r}")
+        return
+    plain = value is None or (kind is not None and value == kind())
+    if len(fields) > 1 and not plain:
+        raise ValueError(
+            f"Problem {argument} must be a mapping from the unknowns ({', '.join(fields)}), "
+            f"got {value!r}"
+        )
 
 
 def _distinct_names(parts: Sequence[Any]) -> tuple[Any, ...]:
@@ -242,6 +379,14 @@ def _check_operator(operator: object, what: str) -> None:
         raise TypeError(
             f"{what} operator must be built from D, Laplacian, Identity, ... so that it is linear, "
             f"got {operator!r}"
+        )
+
+
+def _check_weight(weight: object, name: str) -> None:
+    if weight is not None and not (isinstance(weight, Real) and 0 < weight < np.inf):
+        raise ValueError(
+            f"{name} weight must be a positive number, got {weight!r}; leave it out to have it "
+            f"balanced, or drop the condition"
         )
 
 

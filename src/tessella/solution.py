@@ -12,8 +12,8 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tessella.assembly import evaluate_at
-from tessella.basis import AnyBasis, Basis, evaluate_blocks, window_tables
+from tessella.assembly import evaluate_all
+from tessella.basis import AnyBasis, Basis, evaluate_blocks, per_field, window_tables
 from tessella.collocation import Grid
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
@@ -38,7 +38,11 @@ STRIP = 32
 
 @dataclass(frozen=True, repr=False)
 class Solution:
-    """u = offset + multiplier * sum_jk a_jk omega_j phi_jk, and the report of how it was found."""
+    """u = offset + multiplier * sum_jk a_jk omega_j phi_jk, and the report of how it was found.
+
+    With several unknowns the values have a column for each, in the order of `problem.fields`, and
+    `solution["p"]` is the function p alone.
+    """
 
     problem: Problem
     basis: AnyBasis
@@ -48,24 +52,36 @@ class Solution:
 
     def __call__(self, points: ArrayLike) -> Array:
         """Values at an (n, d) array of points of the domain."""
-        return self.apply(Identity(), points)
+        fields = self.problem.fields
+        columns = [self.apply(self.problem.unknown(name), points) for name in fields]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+    def __getitem__(self, field: str) -> Component:
+        """One unknown of a system as a function."""
+        if field not in self.problem.fields:
+            raise ValueError(
+                f"unknown field {field!r}: this solution has {', '.join(self.problem.fields)}"
+            )
+        return Component(self, field)
 
     def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
-        """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`.
+        """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`; of a system
+        `apply(D(x=1) @ Field("u"), points)`.
 
         `normals` are the outward unit normals at the points, for operators that use them.
         """
         x = self.problem.domain.points(points)
         _check_inside(self.problem, x)
-        symbol = self.problem.symbol(operator, x, normals)
         values = self.problem.lift(operator, x, normals)
-        if not symbol:
-            return values
+        fields = self.problem.fields
         offset = 0
-        for level in self.basis.levels:
-            own = self.coefficients[offset : offset + level.columns]
-            values += _superpose(level, own, x, symbol)
-            offset += level.columns
+        for field, basis in zip(fields, per_field(self.basis, fields), strict=True):
+            symbol = self.problem.symbol(operator, x, normals, field)
+            for level in basis.levels:
+                own = self.coefficients[offset : offset + level.columns]
+                if symbol:
+                    values += _superpose(level, own, x, symbol)
+                offset += level.columns
         return values
 
     def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
@@ -106,6 +122,22 @@ class Solution:
 
     def __repr__(self) -> str:
         return f"<Solution of {self.report.problem!r}: {len(self.coefficients):,} coefficients>"
+
+
+@dataclass(frozen=True)
+class Component:
+    """One unknown of a solved system."""
+
+    solution: Solution
+    field: str
+
+    def __call__(self, points: ArrayLike) -> Array:
+        return self.apply(Identity(), points)
+
+    def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
+        """A linear operator applied to this unknown, e.g. `solution["u"].apply(D(x=1), points)`."""
+        unknown = self.solution.problem.unknown(self.field)
+        return self.solution.apply(operator @ unknown, points, normals)
 
 
 def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) -> Array:
@@ -188,16 +220,17 @@ def test_points(problem: Problem, basis: AnyBasis, grid: Grid | None) -> Array |
 )
 @dataclass(frozen=True)
 class ErrorMonitor:
-    """Normalised L1 error of u = E S^-1 y + e for unknowns y, inside a jitted iteration."""
+    """Normalised L1 error of u = E S^-1 y + e for unknowns y, inside a jitted iteration; of a
+    system, that of its worst field. `target` has a line for each, `spread` a number."""
 
     E: BlockMatrix
     preconditioner: Preconditioner
     target: jax.Array
-    spread: float
+    spread: jax.Array
 
     def __call__(self, y: jax.Array) -> jax.Array:
-        u = self.E.matvec(self.preconditioner.apply(y))
-        return jnp.mean(jnp.abs(u - self.target)) / self.spread
+        u = self.E.matvec(self.preconditioner.apply(y)).reshape(self.target.shape)
+        return jnp.max(jnp.mean(jnp.abs(u - self.target), axis=1) / self.spread)
 
 
 def error_monitor(
@@ -210,6 +243,8 @@ def error_monitor(
     """The monitor at these test points, or None if there are none or no iteration to watch."""
     if points is None or not wanted:
         return None
-    E, e = evaluate_at(problem, basis, Identity(), points)
-    exact = problem.exact_values(points)
-    return ErrorMonitor(E, preconditioner, jnp.asarray(exact - e), float(np.std(exact)) or 1.0)
+    exact = problem.exact_values(points).reshape(len(points), -1).T
+    E, e = evaluate_all(problem, basis, points)
+    spread = np.std(exact, axis=1)
+    target, spread = jnp.asarray(exact - e), jnp.asarray(np.where(spread > 0, spread, 1.0))
+    return ErrorMonitor(E, preconditioner, target, spread)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from tessella.adapt import Plan, refine
 from tessella.algorithm import run
-from tessella.basis import Basis, Multilevel
+from tessella.basis import AnyBasis, Basis, Fields
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.features import Activation, RandomFeatures
@@ -40,7 +40,7 @@ def solve(
     oversampling: float = 2.0,
     sigma: float | None = None,
     seed: int = 0,
-    basis: Basis | Multilevel | None = None,
+    basis: AnyBasis | None = None,
     collocation: Grid | None = None,
     filter: RRQR | Unfiltered | None = None,
     solver: Solver | str = "auto",
@@ -71,6 +71,9 @@ def solve(
     whole objects; `filter=Unfiltered()` solves without filter and preconditioner. `solver` is an
     object or a name (see `tessella.linalg.solvers.NAMES`); "auto" solves directly with NestedQR
     when its predicted memory and time fit, and with preconditioned LSQR otherwise.
+
+    A system's unknowns each get such a basis with draws of their own; `basis=Fields(u=..., p=...)`
+    gives them different ones.
 
     `test_grid` is where the error is measured if the problem has an exact solution (it plays no
     part in the solve), `condition=True` also computes condition numbers, `estimate=True` estimates
@@ -108,7 +111,11 @@ def solve(
                 "`features`, e.g. solve(problem, subdomains=8, features=100), or a whole `basis`"
             )
         drawn = _features(coupling, problem.domain.dimension, features, depth, activation, scale)
-        basis = _basis(coupling, problem, subdomains, drawn, seed, overlap, trace_degree, shared)
+        each = [
+            _basis(coupling, problem, subdomains, drawn, own, overlap, trace_degree, shared)
+            for own in range(seed, seed + len(problem.fields))
+        ]
+        basis = for_fields(problem, each)
     else:
         given = (*chosen_by_hand, coupling, depth, seed)
         _refuse_both("basis", given, (*[None] * 7, "overlap", 1, 0))
@@ -168,7 +175,9 @@ def _solve_to(
     def engine(blind: Problem, plan: Plan) -> Solution:
         drawn = default_features(plan.features, blind.domain.dimension)
         drawn = dataclasses.replace(drawn, scale=plan.bandwidth * drawn.scale)
-        basis = Glued(Tiling(blind.domain, plan.subdomains), drawn, seed)
+        tiling = Tiling(blind.domain, plan.subdomains)
+        each = [Glued(tiling, drawn, own) for own in range(seed, seed + len(blind.fields))]
+        basis = for_fields(blind, each)
         return run(blind, basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), NestedQR())
 
     with watch.phase("solve"):
@@ -190,6 +199,13 @@ def _solve_to(
         peak_memory_mib=peak_mib(),
     )
     return dataclasses.replace(solution, report=report)
+
+
+def for_fields(problem: Problem, bases: Sequence[Basis]) -> AnyBasis:
+    """One basis per unknown; a single unknown needs no Fields."""
+    if len(bases) == 1:
+        return bases[0]
+    return Fields(**dict(zip(problem.fields, bases, strict=True)))
 
 
 def _refuse_beside_tol(**given: object) -> None:

@@ -269,6 +269,19 @@ def _contract_rows(values: jax.Array, u: jax.Array) -> jax.Array:
     return (values * u[:, None, :]).sum(2)
 
 
+def beside(matrices: Sequence[BlockMatrix]) -> BlockMatrix:
+    """[A, B, ...]: the same rows, columns one after the other, every matrix on its own levels."""
+    if len(matrices) == 1:
+        return matrices[0]
+    groups: list[Group] = []
+    columns = level = 0
+    for A in matrices:
+        groups += [g._replace(columns=g.columns + columns, level=g.level + level) for g in A.groups]
+        columns += A.shape[1]
+        level += 1 + max((g.level for g in A.groups), default=0)
+    return BlockMatrix(tuple(groups), (matrices[0].shape[0], columns))
+
+
 def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int | None = None) -> np.ndarray:
     """Padded height for every block: at most `most` different ones, with the least padding.
 
