@@ -14,7 +14,7 @@ from tessella.collocation import Grid
 from tessella.estimate import judge
 from tessella.glued_system import GluedSystem
 from tessella.gluing import glue
-from tessella.interfaces import Glued
+from tessella.interfaces import is_glued
 from tessella.jumps import jumps
 from tessella.linalg.conditioning import condition_number
 from tessella.linalg.iteration import Progress, SolverResult
@@ -55,7 +55,7 @@ def run(
     with watch.phase("monitor"):
         at = test_points(problem, basis, test_grid)
         exact = None if at is None else problem.exact_values(at)
-        watched = solver.iterative and not isinstance(basis, Glued)
+        watched = solver.iterative and not is_glued(basis)
         monitor = error_monitor(problem, basis, reduced.preconditioner, at, watched)
     with watch.phase("solve"):
         state = solver.init(reduced.Q, progress)
@@ -68,8 +68,8 @@ def run(
     with watch.phase("measure"):
         if at is not None and exact is not None:
             found["error"] = error_norms(solution(at), exact)
-        if isinstance(basis, Glued):
-            found["jumps"] = jumps(problem, basis, a)
+        if isinstance(system, GluedSystem):
+            found["jumps"] = jumps(problem, system.basis, a)
     if condition:
         with watch.phase("condition"):
             found["condition"] = _conditions(system, reduced)
@@ -81,7 +81,7 @@ def run(
 
 
 def _system(problem: Problem, basis: AnyBasis, collocation: Grid) -> LeastSquares | GluedSystem:
-    if isinstance(basis, Glued):
+    if is_glued(basis):
         return glue(problem, basis, collocation)
     system = assemble(problem, basis, collocation.rows(problem, basis))
     jax.block_until_ready(system.M)

@@ -150,7 +150,9 @@ class Fields:
         if len({basis.decomposition for basis in bases.values()}) > 1:
             raise ValueError("all unknowns of Fields must share one decomposition of the domain")
         if len({type(basis) for basis in bases.values()}) > 1:
-            raise ValueError("all unknowns of Fields must be coupled alike: all Basis, or all Glued")
+            raise ValueError(
+                "all unknowns of Fields must be coupled alike: all Basis, or all Glued"
+            )
         object.__setattr__(self, "names", tuple(bases))
         object.__setattr__(self, "bases", tuple(bases.values()))
 
@@ -182,9 +184,7 @@ class Fields:
 
     def coarser(self) -> Fields:
         """Every unknown's basis coarser."""
-        return Fields(
-            **{n: b.coarser() for n, b in zip(self.names, self.bases, strict=True)}
-        )
+        return Fields(**{n: b.coarser() for n, b in zip(self.names, self.bases, strict=True)})
 
 
 AnyBasis = Basis | Multilevel | Fields

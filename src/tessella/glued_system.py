@@ -13,7 +13,7 @@ from scipy.linalg import lapack
 
 from tessella.assembly import Reduced
 from tessella.domain import Array
-from tessella.interfaces import Glued
+from tessella.interfaces import GluedBasis
 from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.linalg.condensation import Condensed, condensation_flops, condense
 from tessella.linalg.iteration import Progress
@@ -40,16 +40,18 @@ class Kind:
 class GluedSystem:
     """All local systems: blocks of distinct subdomains, right-hand sides of all.
 
+    columns    numbers of every subdomain's coefficients, (J, C)
     face_of    [axis, side] -> the number of every subdomain's face there, -1 on the boundary
     starts     where the traces of every face begin, and their number at the end
     positions  of the faces, in units of the domain's sides
     """
 
-    basis: Glued
+    basis: GluedBasis
     kinds: tuple[Kind, ...]
     h: Array
     places: dict[str, list[tuple[np.ndarray, slice]]]
     weights: dict[str, float]
+    columns: np.ndarray
     face_of: dict[tuple[int, int], np.ndarray]
     starts: np.ndarray
     positions: Array
@@ -65,7 +67,7 @@ class GluedSystem:
     @property
     def flops(self) -> float:
         """Of eliminating the features of all distinct subdomains."""
-        n = self.basis.features.columns
+        n = self.columns.shape[1]
         return sum(condensation_flops(len(k.free), n, len(k.coupled)) for k in self.kinds)
 
     def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Traces:
@@ -131,7 +133,7 @@ class GluedSystem:
 
     def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each equation and condition, in its units."""
-        local = a.reshape(self.basis.decomposition.count, -1)
+        local = a[self.columns]
         r = np.zeros_like(self.h)
         for kind in self.kinds:
             r[kind.members] = local[kind.members] @ kind.values - self.h[kind.members]
@@ -144,7 +146,7 @@ class GluedSystem:
     @cached_property
     def M(self) -> BlockMatrix:
         """The whole system, features and traces, before any elimination."""
-        C, J = self.basis.features.columns, self.basis.decomposition.count
+        J, C = self.columns.shape
         own: list[Array] = [np.zeros((0, C))] * J
         for kind in self.kinds:
             ordered = np.concatenate([kind.free, kind.coupled])
@@ -157,7 +159,7 @@ class GluedSystem:
                 start = first[j] + len(kind.free)
                 touched[face].append(np.arange(start + rows.start, start + rows.stop))
         blocks = [
-            Block(block, first[j] + np.arange(len(block)), j * C + np.arange(C))
+            Block(block, first[j] + np.arange(len(block)), self.columns[j])
             for j, block in enumerate(own)
         ]
         for face, both in enumerate(touched):
@@ -190,7 +192,7 @@ class Traces(Reduced):
 
 def _substitute(system: GluedSystem, condensed: list[Condensed], t: Array) -> Array:
     """All features from all traces."""
-    a = np.zeros((system.basis.decomposition.count, system.basis.features.columns))
+    a = np.zeros(system.basis.columns)
     for kind, c in zip(system.kinds, condensed, strict=True):
         own = np.zeros((c.C.shape[1], len(kind.members)))
         place = {j: i for i, j in enumerate(kind.members.tolist())}
@@ -199,14 +201,13 @@ def _substitute(system: GluedSystem, condensed: list[Condensed], t: Array) -> Ar
         if len(c.kept):
             solved, info = lapack.dtrtrs(c.R, c.z - c.C @ own)
             assert info == 0
-            a[np.ix_(kind.members, c.kept)] = solved.T
-    return a.ravel()
+            a[system.columns[np.ix_(kind.members, c.kept)]] = solved.T
+    return a
 
 
 def _kept(system: GluedSystem, condensed: list[Condensed]) -> np.ndarray:
-    C = system.basis.features.columns
     found = [
-        (kind.members[:, None] * C + c.kept).ravel()
+        system.columns[np.ix_(kind.members, c.kept)].ravel()
         for kind, c in zip(system.kinds, condensed, strict=True)
     ]
     return np.sort(np.concatenate(found))

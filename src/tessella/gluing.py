@@ -2,39 +2,51 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 
 import numpy as np
 
 from tessella.assembly import CHUNK_BYTES
-from tessella.basis import evaluate_blocks, window_tables
+from tessella.basis import evaluate_blocks, per_field, window_tables
 from tessella.collocation import Grid
+from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.glued_system import GluedSystem, Kind
-from tessella.interfaces import Glued, glue_orders, interior_faces
+from tessella.interfaces import (
+    Glued,
+    GluedBasis,
+    glue_orders,
+    glued_bases,
+    interior_faces,
+)
 from tessella.linalg.threads import side_by_side
 from tessella.local_rows import Layout, LocalRows, local_rows
 from tessella.memory import require
 from tessella.operators import Orders
 from tessella.problem import Problem
-from tessella.tiling import Tiling
 
 
-def glue(problem: Problem, basis: Glued, grid: Grid) -> GluedSystem:
+def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
     """The local systems of all subdomains; equal ones are recognised and evaluated once."""
-    rows = local_rows(problem, basis, grid)
-    layout, tiling, orders = rows.layout, basis.decomposition, glue_orders(problem)
-    groups = _equal_subdomains(rows, basis.shared)
-    _check_memory(basis, layout, len(groups))
+    rows, bases = local_rows(problem, basis, grid), per_field(basis, problem.fields)
+    layout, tiling = rows.layout, basis.decomposition
+    orders = np.sum(glue_orders(problem), axis=0).tolist()
+    groups = _equal_subdomains(rows, all(own.shared for own in glued_bases(basis)))
+    C = np.cumsum([0, *(own.features.columns for own in bases)])
+    _check_memory(int(C[-1]), layout, len(groups), max(orders))
 
     first = np.array([members[0] for members in groups])
     x = np.zeros((layout.height, tiling.domain.dimension))
     for slot in (*layout.inside, *(s for slots in layout.faces.values() for s in slots)):
         x[slot.rows] = slot.points * tiling.half_width
-    values = np.zeros((len(groups), basis.features.columns, layout.height))
-    symbol = {alpha: c[first] for alpha, c in rows.symbol.items()}
-    for part, block in evaluate_local(basis, first, tiling.centres[first][:, None] + x, symbol):
-        values[part] = block
+    values = np.zeros((len(groups), C[-1], layout.height))
+    points = tiling.centres[first][:, None] + x
+    for number, own in enumerate(bases):
+        assert isinstance(own, Glued)
+        symbol = {alpha: c[first] for (f, alpha), c in rows.symbol.items() if f == number}
+        for part, block in evaluate_local(own, first, points, symbol):
+            values[part, C[number] : C[number + 1]] = block
 
     def kind(number: int) -> Kind:
         members, block = groups[number], values[number]
@@ -60,7 +72,10 @@ def glue(problem: Problem, basis: Glued, grid: Grid) -> GluedSystem:
 
     traces = tuple(n * m for n, m in zip(orders, layout.traces, strict=True))
     numbering = _number_faces(tiling, traces)
-    system = GluedSystem(basis, tuple(kinds), rows.h, rows.places, rows.weights, *numbering)
+    numbers = _number_columns(tiling.count, C)
+    system = GluedSystem(
+        basis, tuple(kinds), rows.h, rows.places, rows.weights, numbers, *numbering
+    )
     columns = basis.columns + system.traces
     if system.rows < columns:
         raise ValueError(
@@ -70,8 +85,19 @@ def glue(problem: Problem, basis: Glued, grid: Grid) -> GluedSystem:
     return system
 
 
+def _number_columns(J: int, C: np.ndarray) -> np.ndarray:
+    """Every subdomain's columns, unknown after unknown, (J, C[-1]); unknown f has C[f]:C[f+1]."""
+    return np.concatenate(
+        [
+            J * start + np.arange(J * (end - start)).reshape(J, -1)
+            for start, end in itertools.pairwise(C)
+        ],
+        axis=1,
+    )
+
+
 def _number_faces(
-    tiling: Tiling, traces: tuple[int, ...]
+    tiling: Decomposition, traces: tuple[int, ...]
 ) -> tuple[dict[tuple[int, int], np.ndarray], np.ndarray, Array]:
     """`face_of`, `starts` and `positions` of a GluedSystem; `traces` per face of each axis."""
     d = tiling.domain.dimension
@@ -100,10 +126,9 @@ def _equal_subdomains(rows: LocalRows, shared: bool) -> list[np.ndarray]:
     return [np.array(members) for members in found.values()]
 
 
-def _check_memory(basis: Glued, layout: Layout, distinct: int) -> None:
+def _check_memory(C: int, layout: Layout, distinct: int, orders: int) -> None:
     """Blocks, a working copy of them, and the triangles, before anything is allocated."""
-    C, faces = basis.features.columns, 2 * len(layout.traces)
-    traces = faces * 2 * max(layout.traces)
+    traces = 2 * len(layout.traces) * orders * max(layout.traces)
     require(
         8 * distinct * (2 * C * layout.height + C * (C + traces) + traces**2),
         f"{distinct:,} distinct subdomains of {layout.height:,} rows and {C:,} columns",

@@ -13,11 +13,13 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
+from typing import TypeGuard
 
 import numpy as np
 from numpy.polynomial import legendre
 
-from tessella.basis import Basis
+from tessella.basis import AnyBasis, Basis, Fields
+from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.features import Layer, RandomFeatures
 from tessella.problem import Problem
@@ -93,6 +95,24 @@ class Glued(Basis):
         )
 
 
+GluedBasis = Glued | Fields
+"""What is joined by traces: one unknown's basis, or those of several unknowns, all `Glued`."""
+
+
+def is_glued(basis: AnyBasis) -> TypeGuard[GluedBasis]:
+    return isinstance(basis.levels[0], Glued)
+
+
+def glued_bases(basis: GluedBasis) -> tuple[Glued, ...]:
+    """The bases of all unknowns."""
+    return tuple(own for own in basis.levels if isinstance(own, Glued))
+
+
+def common_degree(basis: GluedBasis) -> int:
+    """q of the traces: all unknowns of a system have the same, the largest."""
+    return max(own.degree for own in glued_bases(basis))
+
+
 RICHNESS = 0.73
 """Default degree of the traces, in parts of the total degree of as many polynomials."""
 
@@ -117,7 +137,7 @@ class Faces:
     positions: Array
 
 
-def interior_faces(tiling: Tiling) -> list[Faces]:
+def interior_faces(tiling: Decomposition) -> list[Faces]:
     """The interior faces, axis by axis; positions are in units of the domain's sides."""
     found = []
     numbers = np.arange(tiling.count).reshape(tiling.subdomains)
@@ -129,13 +149,19 @@ def interior_faces(tiling: Tiling) -> list[Faces]:
     return found
 
 
-def glue_orders(problem: Problem) -> tuple[int, ...]:
-    """Per axis, how many of u, du/dn, ... neighbours must share: the order of the equations."""
-    axes = problem.domain.axes
-    terms = [term for e in problem.equations for term in e.operator.expand(axes)]
-    return tuple(
-        max(1, max((term.orders[i] for term in terms), default=0)) for i in range(len(axes))
-    )
+def glue_orders(problem: Problem) -> tuple[tuple[int, ...], ...]:
+    """Per unknown and axis, how many of u, du/dn, ... neighbours must share: the order of the
+    equations in that unknown along that axis."""
+    found = []
+    for field in problem.fields:
+        terms = [t for e in problem.equations for t in problem.terms(e.operator, field)]
+        found.append(
+            tuple(
+                max(1, max((term.orders[i] for term in terms), default=0))
+                for i in range(problem.domain.dimension)
+            )
+        )
+    return tuple(found)
 
 
 def gauss(counts: tuple[int, ...]) -> tuple[Array, Array]:

@@ -9,25 +9,26 @@ whether it is the same one.
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tessella import archive, gallery
-from tessella.basis import Basis, Multilevel, with_layers
+from tessella.basis import AnyBasis, Basis, Fields, Multilevel, per_field, with_layers
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.interfaces import Glued
 from tessella.linalg.krylov import History
-from tessella.operators import Identity, function_values
+from tessella.operators import Field, Identity, Operator, function_values
 from tessella.problem import Ansatz, Equation, Problem
 from tessella.report import Report
 from tessella.solution import UNKNOWN, Solution
 from tessella.tiling import Tiling
 
-VERSION = 1
+VERSION = 2
 
 
 def save(solution: Solution, path: str | Path) -> Path:
@@ -40,8 +41,8 @@ def save(solution: Solution, path: str | Path) -> Path:
         "problem": problem.name,
         "parameters": problem.parameters,
         "domain": dict(zip(problem.domain.axes, problem.domain.bounds, strict=True)),
-        "ansatz": _describe_ansatz(problem.ansatz),
-        "levels": [_describe_level(level) for level in solution.basis.levels],
+        "ansatz": {name: _describe_ansatz(problem.ansatz_of(name)) for name in problem.fields},
+        "levels": [_describe_level(level) for level in _levels(solution)],
         "report": dataclasses.asdict(solution.report),
     }
     arrays: dict[str, Array] = {
@@ -50,7 +51,7 @@ def save(solution: Solution, path: str | Path) -> Path:
     }
     for field in dataclasses.fields(History):
         arrays[f"history_{field.name}"] = getattr(solution.history, field.name)
-    for k, level in enumerate(solution.basis.levels):
+    for k, level in enumerate(_levels(solution)):
         for i, layer in enumerate(level.layers):
             arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
     archive.write(target, "solution", VERSION, header, **arrays)
@@ -75,7 +76,7 @@ def load(
             _level(description, k, domain, arrays, activation, path)
             for k, description in enumerate(header["levels"])
         )
-        basis = levels[0] if len(levels) == 1 else Multilevel(levels)
+        basis = _whole(levels, problem.fields)
         coefficients = arrays["coefficients"]
         history = History(*(arrays[f"history_{f.name}"] for f in dataclasses.fields(History)))
         probe = arrays["ansatz_probe"]
@@ -91,6 +92,12 @@ def load(
             f"it was solved for"
         )
     return Solution(problem, basis, coefficients, report, history)
+
+
+def _levels(solution: Solution) -> list[Basis]:
+    """All bases, unknown after unknown."""
+    each = per_field(solution.basis, solution.problem.fields)
+    return [level for own in each for level in own.levels]
 
 
 def _describe_ansatz(ansatz: Ansatz) -> dict[str, float | str]:
@@ -112,18 +119,27 @@ def _problem(
     if report.preset and header["problem"] in gallery.ENTRIES:
         return gallery.get(header["problem"]).problem(report.preset, **header["parameters"])
     ansatz = header["ansatz"]
-    if "function" in ansatz.values():
+    if any("function" in own.values() for own in ansatz.values()):
         raise ValueError(
             f"{path} has an ansatz made of functions, which a file cannot hold: pass the problem, "
             f"load(path, problem=...)"
         )
+    names = tuple(ansatz)
+    unknowns: list[Operator] = [Identity()] if len(names) == 1 else [Field(name) for name in names]
     return Problem(
         domain,
-        Equation(Identity(), name=UNKNOWN),
-        ansatz=Ansatz(**ansatz),
+        [Equation(unknown, name=UNKNOWN) for unknown in unknowns],
+        ansatz={name: Ansatz(**own) for name, own in ansatz.items()},
+        fields=names,
         name=header["problem"],
         parameters=header["parameters"],
     )
+
+
+def _whole(levels: tuple[Basis, ...], fields: Sequence[str]) -> AnyBasis:
+    if len(fields) > 1:
+        return Fields(**dict(zip(fields, levels, strict=True)))
+    return levels[0] if len(levels) == 1 else Multilevel(levels)
 
 
 def _describe_level(level: Basis) -> dict[str, Any]:
@@ -188,5 +204,5 @@ def _probe(problem: Problem) -> Array:
     domain = problem.domain
     inside = np.random.default_rng(0).uniform(0.1, 0.9, (4, domain.dimension))
     points = domain.lower + inside * (domain.upper - domain.lower)
-    ansatz = problem.ansatz
-    return np.stack([function_values(f, points) for f in (ansatz.multiplier, ansatz.offset)])
+    each = [problem.ansatz_of(name) for name in problem.fields]
+    return np.stack([function_values(f, points) for a in each for f in (a.multiplier, a.offset)])

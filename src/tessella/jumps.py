@@ -4,50 +4,59 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.basis import per_field
 from tessella.domain import Array
 from tessella.gluing import evaluate_local
-from tessella.interfaces import Faces, Glued, glue_orders, interior_faces
-from tessella.operators import D, Identity, Orders
+from tessella.interfaces import Faces, Glued, GluedBasis, glue_orders, interior_faces
+from tessella.operators import D, Identity, Operator, Orders
 from tessella.problem import Problem
 
 POINTS = 6
 """Points per axis of a face at which jumps are measured, its ends included."""
 
 
-def jumps(problem: Problem, basis: Glued, a: Array) -> dict[str, dict[str, float]]:
+def jumps(problem: Problem, basis: GluedBasis, a: Array) -> dict[str, dict[str, float]]:
     """Root mean square and largest jump of u and of every normal derivative that is glued.
 
     Measured on a regular grid of every interior face, where nothing was asked of the solution.
     """
-    orders = glue_orders(problem)
-    plan = [
-        (faces, m)
-        for faces in interior_faces(basis.decomposition)
-        if len(faces.below)
-        for m in range(orders[faces.axis])
-    ]
-    found: dict[int, list[Array]] = {}
-    for (_, m), jump in zip(plan, _differences(problem, basis, a, plan), strict=True):
-        found.setdefault(m, []).append(jump.ravel())
+    found: dict[str, list[Array]] = {}
+    start = 0
+    orders = dict(zip(problem.fields, glue_orders(problem), strict=True))
+    for field, own in zip(problem.fields, per_field(basis, problem.fields), strict=True):
+        assert isinstance(own, Glued)
+        plan = [
+            (faces, m)
+            for faces in interior_faces(own.decomposition)
+            if len(faces.below)
+            for m in range(orders[field][faces.axis])
+        ]
+        local = a[start : start + own.columns]
+        start += own.columns
+        of = f" of {field}" if len(problem.fields) > 1 else ""
+        differences = _differences(problem, field, own, local, plan)
+        for (_, m), jump in sorted(zip(plan, differences, strict=True), key=lambda p: p[0][1]):
+            found.setdefault(_name(m) + of, []).append(jump.ravel())
     return {
-        _name(m): {
+        name: {
             "rms": float(np.sqrt(np.mean(np.concatenate(parts) ** 2))),
             "max": float(np.max(np.abs(np.concatenate(parts)))),
         }
-        for m, parts in sorted(found.items())
+        for name, parts in found.items()
     }
 
 
 def _differences(
-    problem: Problem, basis: Glued, a: Array, plan: list[tuple[Faces, int]]
+    problem: Problem, field: str, basis: Glued, a: Array, plan: list[tuple[Faces, int]]
 ) -> list[Array]:
     """The m-th normal derivative below each face minus that above it; one evaluation for all."""
     d, names = problem.domain.dimension, problem.domain.axes
     parts: list[tuple[np.ndarray, Array, dict[Orders, Array]]] = []
     for faces, m in plan:
         x = _face_points(basis, faces)
-        operator = D(**{names[faces.axis]: m}) if m else Identity()
-        symbol = problem.symbol(operator, x.reshape(-1, d))
+        operator: Operator = D(**{names[faces.axis]: m}) if m else Identity()
+        operator = operator @ problem.unknown(field)
+        symbol = problem.symbol(operator, x.reshape(-1, d), field=field)
         own = {alpha: c.reshape(x.shape[:2]) for alpha, c in symbol.items()}
         parts += [(faces.below, x, own), (faces.above, x, own)]
     members = np.concatenate([j for j, _, _ in parts])

@@ -9,7 +9,7 @@ Weights follow the norms in which a solution depends on its data. With k_i the w
 features resolve along axis i and W = sum_alpha |c_alpha| k^alpha the size of the equation there,
 the m-th normal derivative on a face across axis i weighs W k_i^(-m - 1/2) against the equation (for
 the Laplacian: k^(3/2) for the value, k^(1/2) for the normal derivative). A condition without weight
-weighs as much as the normal derivative of its size.
+weighs as much as the normal derivative of its size. Each unknown of a system has its own W.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ import numpy as np
 
 from tessella.collocation import Grid
 from tessella.domain import Array
-from tessella.interfaces import Glued, face_modes, gauss, glue_orders
+from tessella.interfaces import GluedBasis, common_degree, face_modes, gauss, glue_orders
 from tessella.operators import Orders, function_values
 from tessella.problem import Condition, Equation, Problem
 
@@ -50,10 +50,10 @@ class Layout:
     height: int
 
 
-def layout(problem: Problem, basis: Glued, counts: tuple[int, ...]) -> Layout:
+def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layout:
     d = len(counts)
     domain, tiling = problem.domain, basis.decomposition
-    orders = glue_orders(problem)
+    orders, degree = glue_orders(problem), common_degree(basis)
     start = 0
 
     def slots(number: int, points: Array, weights: Array) -> tuple[Slot, ...]:
@@ -66,27 +66,30 @@ def layout(problem: Problem, basis: Glued, counts: tuple[int, ...]) -> Layout:
 
     inside = slots(len(problem.equations), *gauss(counts))
     faces, modes, traces = {}, [], []
-    on_faces = tuple(max(n, basis.degree + 1) for n in counts)
+    on_faces = tuple(max(n, degree + 1) for n in counts)
     for axis in range(d):
         across = on_faces[:axis] + on_faces[axis + 1 :]
         points, weights = gauss(across)
-        matrix, number = face_modes(across, basis.degree)
+        matrix, number = face_modes(across, degree)
         modes.append(matrix)
         traces.append(number)
         for side in (0, 1):
             name = f"{domain.axes[axis]}{('min', 'max')[side]}"
             held = sum(name in c.faces(domain) for c in problem.conditions)
-            glued = orders[axis] if tiling.subdomains[axis] > 1 else 0
+            glued = sum(own[axis] for own in orders) if tiling.subdomains[axis] > 1 else 0
             z = np.insert(points, axis, 2.0 * side - 1.0, axis=1)
             faces[axis, side] = slots(max(held, glued), z, weights)
     return Layout(inside, faces, tuple(modes), tuple(traces), start)
 
 
+Symbol = dict[tuple[int, Orders], Array]
+
+
 @dataclass(frozen=True)
 class LocalRows:
-    """Every row of every subdomain: sum_alpha symbol[alpha] D^alpha v = h, weights folded in.
+    """Every row of every subdomain: sum symbol[f, alpha] D^alpha v_f = h, weights folded in.
 
-    symbol   alpha -> (J, height); zero where a subdomain does not use a row
+    symbol   (number of the unknown, alpha) -> (J, height); zero where a row does not use it
     h        (J, height)
     places   name of an equation or condition -> (subdomains, rows) that hold it
     glued    [axis, side] -> which subdomains have a neighbour there
@@ -94,7 +97,7 @@ class LocalRows:
     """
 
     layout: Layout
-    symbol: dict[Orders, Array]
+    symbol: Symbol
     h: Array
     places: dict[str, list[tuple[np.ndarray, slice]]]
     weights: dict[str, float]
@@ -102,28 +105,29 @@ class LocalRows:
     held: dict[tuple[int, int], int]
 
 
-def points_per_subdomain(basis: Glued, grid: Grid) -> tuple[int, ...]:
+def points_per_subdomain(basis: GluedBasis, grid: Grid) -> tuple[int, ...]:
     """Gauss points along every axis of a subdomain, from the grid's rule for the whole domain."""
-    tiling = basis.decomposition
+    tiling, degree = basis.decomposition, common_degree(basis)
     counts = tuple(
         math.ceil(n / S) for n, S in zip(grid.counts(basis), tiling.subdomains, strict=True)
     )
     if grid.points_per_axis is not None and max(tiling.subdomains) > 1:
         for axis, n in zip(tiling.domain.axes, counts, strict=True):
-            if basis.degree >= n and tiling.domain.dimension > 1:
+            if degree >= n and tiling.domain.dimension > 1:
                 raise ValueError(
-                    f"trace_degree={basis.degree} needs {basis.degree + 1} points along {axis} in "
+                    f"trace_degree={degree} needs {degree + 1} points along {axis} in "
                     f"every subdomain, but points_per_axis={grid.points_per_axis!r} leaves {n}: "
                     f"lower trace_degree, or raise points_per_axis"
                 )
     return counts
 
 
-def local_rows(problem: Problem, basis: Glued, grid: Grid) -> LocalRows:
+def local_rows(problem: Problem, basis: GluedBasis, grid: Grid) -> LocalRows:
     """The rows of the loss  mean |equation|^2 + sum lambda mean |condition|^2 + gluing."""
     rows = _Filling(problem, basis, layout(problem, basis, points_per_subdomain(basis, grid)))
     for equation, slot in zip(problem.equations, rows.layout.inside, strict=True):
-        rows.fill(equation, slot, rows.everywhere, None, 1.0, 1.0 / len(rows.everywhere))
+        weight = rows.equation_weight(equation, slot)
+        rows.fill(equation, slot, rows.everywhere, None, weight, 1.0 / len(rows.everywhere))
     for condition in problem.conditions:
         rows.hold(condition)
     rows.glue()
@@ -135,10 +139,11 @@ def local_rows(problem: Problem, basis: Glued, grid: Grid) -> LocalRows:
 class _Filling:
     """The tables while they are being filled."""
 
-    def __init__(self, problem: Problem, basis: Glued, layout: Layout) -> None:
+    def __init__(self, problem: Problem, basis: GluedBasis, layout: Layout) -> None:
         self.problem, self.tiling, self.layout = problem, basis.decomposition, layout
         self.everywhere = np.arange(self.tiling.count)
-        self.symbol: dict[Orders, Array] = {}
+        self.symbol: Symbol = {}
+        self.first_size = 0.0
         self.h = np.zeros((self.tiling.count, layout.height))
         self.places: dict[str, list[tuple[np.ndarray, slice]]] = {}
         self.weights: dict[str, float] = {}
@@ -148,8 +153,27 @@ class _Filling:
         self.wavenumbers = basis.features.columns ** (1 / d) / self.tiling.spacing
         self.volume = float(np.prod(problem.domain.upper - problem.domain.lower))
 
-    def table(self, alpha: Orders) -> Array:
-        return self.symbol.setdefault(alpha, np.zeros_like(self.h))
+    def table(self, number: int, alpha: Orders) -> Array:
+        return self.symbol.setdefault((number, alpha), np.zeros_like(self.h))
+
+    def sizes(self, source: Equation | Condition, x: Array, normals: Array | None) -> Array:
+        """The size of an operator on every unknown."""
+        return np.array(
+            [
+                self.size(self.problem.symbol(source.operator, x, normals, field))
+                for field in self.problem.fields
+            ]
+        )
+
+    def equation_weight(self, equation: Equation, slot: Slot) -> float:
+        """As given, or 1 for the first equation and what makes the others as large as it."""
+        if len(self.problem.equations) == 1:
+            return 1.0 if equation.weight is None else equation.weight
+        size = float(self.sizes(equation, self.points(slot, self.everywhere), None).sum())
+        self.first_size = self.first_size or size
+        if equation.weight is not None:
+            return equation.weight
+        return (self.first_size / size) ** 2 if size > 0 else 1.0
 
     def size(self, symbol: dict[Orders, Array]) -> float:
         """sum_alpha |c_alpha| k^alpha, with root mean square coefficients."""
@@ -159,14 +183,15 @@ class _Filling:
         )
 
     @property
-    def equation_size(self) -> float:
-        """W, from the rows of the equations, whose mean square is taken over the domain."""
+    def equation_sizes(self) -> Array:
+        """W of every unknown, from the rows of the equations, whose mean square is taken over the
+        domain."""
         inside = slice(0, self.layout.inside[-1].rows.stop)
-        return sum(
-            float(np.sqrt(np.sum(c[:, inside] ** 2)))
-            * float(np.prod(self.wavenumbers ** np.array(alpha)))
-            for alpha, c in self.symbol.items()
-        )
+        W = np.zeros(len(self.problem.fields))
+        for (number, alpha), c in self.symbol.items():
+            rms = float(np.sqrt(np.sum(c[:, inside] ** 2)))
+            W[number] += rms * float(np.prod(self.wavenumbers ** np.array(alpha)))
+        return W
 
     def area(self, axis: int) -> float:
         """Of one subdomain's face across an axis; 1 in one dimension."""
@@ -188,7 +213,6 @@ class _Filling:
         """Rows of an equation or condition; `share` is each member's part of its mean square."""
         x = self.points(slot, members)
         normals = None if normal is None else np.tile(normal, (len(x), 1))
-        symbol = self.problem.symbol(source.operator, x, normals)
         lift = self.problem.lift(source.operator, x, normals)
         if isinstance(source, Condition):
             value, what = source.value, f"{source.name} value"
@@ -196,8 +220,10 @@ class _Filling:
             value, what = source.rhs, f"{source.name} right-hand side"
         scale = np.sqrt(weight * share * slot.weights)
         at = (members, slot.rows)
-        for alpha, c in symbol.items():
-            self.table(alpha)[at] = c.reshape(len(members), -1) * scale
+        for number, field in enumerate(self.problem.fields):
+            symbol = self.problem.symbol(source.operator, x, normals, field)
+            for alpha, c in symbol.items():
+                self.table(number, alpha)[at] = c.reshape(len(members), -1) * scale
         rhs = function_values(value, x, what) - lift
         self.h[at] = rhs.reshape(len(members), -1) * scale
         self.places.setdefault(source.name, []).append(at)
@@ -227,30 +253,30 @@ class _Filling:
         found: list[tuple[Slot, np.ndarray, Array, int]],
         whole: float,
     ) -> float:
-        size = rate = 0.0
+        sizes, rate, W = np.zeros(len(self.problem.fields)), 0.0, self.equation_sizes
         for slot, members, normal, axis in found:
             x = self.points(slot, members)
             normals = np.tile(normal, (len(x), 1))
             share = len(members) * self.area(axis) / whole
-            size += share * self.size(self.problem.symbol(condition.operator, x, normals))
+            sizes += share * self.sizes(condition, x, normals)
             rate += share / self.wavenumbers[axis]
-        if size == 0.0:
-            return 1.0
-        return (self.equation_size / size) ** 2 * rate * whole / self.volume
+        relative = float(np.sum(sizes[sizes > 0] / W[sizes > 0]))
+        return relative**-2 * rate * whole / self.volume if relative > 0 else 1.0
 
     def glue(self) -> None:
         """On interior faces, the value and the normal derivatives below the equation's order."""
-        W, orders = self.equation_size, glue_orders(self.problem)
+        W, orders = self.equation_sizes, glue_orders(self.problem)
         for (axis, side), slots in self.layout.faces.items():
             inner = np.setdiff1d(self.everywhere, self._at_end(axis, side))
             self.glued[axis, side] = inner
             if not len(inner):
                 continue
-            for m in range(orders[axis]):
-                weight = W * self.wavenumbers[axis] ** (-m - 0.5)
-                alpha = tuple(m * (i == axis) for i in range(len(orders)))
-                scale = weight * np.sqrt(self.area(axis) / self.volume * slots[m].weights)
-                self.table(alpha)[inner, slots[m].rows] = scale
+            derivatives = [(f, m) for f, own in enumerate(orders) for m in range(own[axis])]
+            for (f, m), slot in zip(derivatives, slots, strict=False):
+                weight = W[f] * self.wavenumbers[axis] ** (-m - 0.5)
+                alpha = tuple(m * (i == axis) for i in range(len(orders[f])))
+                scale = weight * np.sqrt(self.area(axis) / self.volume * slot.weights)
+                self.table(f, alpha)[inner, slot.rows] = scale
 
     def _at_end(self, axis: int, side: int) -> np.ndarray:
         last = self.tiling.subdomains[axis] - 1

@@ -260,7 +260,7 @@ class Problem:
         """The operator applied to the ansatz's offsets at the points."""
         values = np.zeros(len(points))
         for name in self.fields:
-            terms, offset = self.terms(operator, name), self._ansatz(name).offset
+            terms, offset = self.terms(operator, name), self.ansatz_of(name).offset
             if callable(offset):
                 values += apply_to_function(terms, offset, points, normals)
             elif offset:
@@ -286,9 +286,10 @@ class Problem:
 
     def multiplier(self, field: str | None = None) -> float | Function:
         """The ansatz's multiplier of one unknown; by default of the only one."""
-        return self._ansatz(field).multiplier
+        return self.ansatz_of(field).multiplier
 
-    def _ansatz(self, field: str | None) -> Ansatz:
+    def ansatz_of(self, field: str | None = None) -> Ansatz:
+        """The ansatz of one unknown; by default of the only one."""
         if isinstance(self.ansatz, Ansatz):
             return self.ansatz
         return self.ansatz.get(field or self.fields[0], Ansatz())
@@ -301,7 +302,7 @@ ONLY = "u"
 def _fields(problem: Problem) -> tuple[str, ...]:
     """The unknowns that the operators name, checked against those listed."""
     axes = problem.domain.axes
-    sources = (*problem.equations, *problem.conditions)
+    sources: tuple[Equation | Condition, ...] = (*problem.equations, *problem.conditions)
     expanded = {source.name: source.operator.expand(axes) for source in sources}
     seen = dict.fromkeys(t.field for terms in expanded.values() for t in terms if t.field)
     listed = tuple(problem.fields) or tuple(seen) or (ONLY,)
@@ -383,7 +384,7 @@ def _check_operator(operator: object, what: str) -> None:
 
 
 def _check_weight(weight: object, name: str) -> None:
-    if weight is not None and not (isinstance(weight, Real) and 0 < weight < np.inf):
+    if weight is not None and not (isinstance(weight, Real) and 0 < float(weight) < np.inf):
         raise ValueError(
             f"{name} weight must be a positive number, got {weight!r}; leave it out to have it "
             f"balanced, or drop the condition"

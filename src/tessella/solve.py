@@ -11,7 +11,7 @@ from tessella.basis import AnyBasis, Basis, Fields
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.features import Activation, RandomFeatures
-from tessella.interfaces import Glued, default_features
+from tessella.interfaces import Glued, default_features, is_glued
 from tessella.linalg.iteration import Progress
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
@@ -130,7 +130,7 @@ def solve(
         _refuse_both("filter", (sigma,), (None,))
     collocation = collocation or Grid(oversampling)
     if sigma is None:
-        sigma = SIDE_BY_SIDE_SIGMA if isinstance(basis, Glued) else OVERLAP_SIGMA
+        sigma = SIDE_BY_SIDE_SIGMA if is_glued(basis) else OVERLAP_SIGMA
     own_filter, chosen = (
         by_name(solver, sigma) if isinstance(solver, str) else (RRQR(sigma), solver)
     )

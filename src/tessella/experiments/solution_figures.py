@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tessella.assembly import assemble, evaluate_matrix
+from tessella.basis import per_field
 from tessella.collocation import Grid
 from tessella.domain import Array
 from tessella.experiments import cases, paper
@@ -105,7 +106,7 @@ def _intervals(ax: Any, solution: Solution) -> None:
 
 def _basis_functions(ax: Any, solution: Solution) -> None:
     """omega_j phi_jk of the tenth subdomain; those the filter drops are dashed."""
-    basis = solution.basis
+    (basis,) = per_field(solution.basis, solution.problem.fields)
     decomposition, C = basis.decomposition, basis.features.columns
     j = min(TENTH, decomposition.count - 1)
     centre, half = decomposition.centres[j, 0], decomposition.half_width[0]
