@@ -123,7 +123,8 @@ def test_automatic_weights_make_average_rows_equally_long():
 
 
 def test_two_equations_for_one_unknown_are_both_kept():
-    problem = ts.Problem(PLANE, [ts.Equation(ts.D(x=1), 1.0), ts.Equation(ts.D(y=1), 2.0)])
+    equations = [ts.Equation(ts.D(x=1), 1.0), ts.Equation(ts.D(y=1), 2.0, weight=1.0)]
+    problem = ts.Problem(PLANE, equations)
     basis = basis_on(PLANE, (2, 3), features=5)
     system = assemble(problem, basis, ts.Grid().rows(problem, basis))
     assert list(system.parts) == ["equation 1", "equation 2"]

@@ -8,7 +8,7 @@ if _jax.dtypes.canonicalize_dtype("float64") != "float64":
 
 from tessella import gallery
 from tessella.baselines import Training, fbpinn, pinn
-from tessella.basis import Basis, Multilevel
+from tessella.basis import Basis, Fields, Multilevel
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
@@ -19,7 +19,7 @@ from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.schwarz import SchwarzCG
-from tessella.operators import D, Identity, Laplacian, NormalDerivative
+from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem import (
     Ansatz,
     Condition,
@@ -50,6 +50,8 @@ __all__ = [
     "Decomposition",
     "Dirichlet",
     "Equation",
+    "Field",
+    "Fields",
     "Glued",
     "Grid",
     "Identity",
@@ -59,6 +61,7 @@ __all__ = [
     "Multilevel",
     "NestedQR",
     "Neumann",
+    "Normal",
     "NormalDerivative",
     "Problem",
     "RandomFeatures",

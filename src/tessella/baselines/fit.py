@@ -49,6 +49,11 @@ def fit(
     The result is a `Solution` like any other: its basis has the trained hidden layers, its
     coefficients are the output layers.
     """
+    if len(problem.fields) > 1:
+        raise ValueError(
+            f"networks are trained for one unknown, this problem has {len(problem.fields)} "
+            f"({', '.join(problem.fields)}): use solve"
+        )
     watch = Stopwatch()
     with watch.phase("assemble"):
         objective, weighed, weights = least_squares(problem, basis, rows)
