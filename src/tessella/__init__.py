@@ -29,8 +29,11 @@ from tessella.problem import (
     InitialVelocity,
     Neumann,
     Problem,
+    Reference,
     Robin,
 )
+from tessella.sampled import Implicit, PointCloud
+from tessella.shapes import Ball, HalfSpace, Polygon
 from tessella.solution import Solution
 from tessella.solve import solve
 from tessella.tiling import Tiling
@@ -43,6 +46,7 @@ __all__ = [
     "RRQR",
     "Activation",
     "Ansatz",
+    "Ball",
     "Basis",
     "Box",
     "Condition",
@@ -54,7 +58,9 @@ __all__ = [
     "Fields",
     "Glued",
     "Grid",
+    "HalfSpace",
     "Identity",
+    "Implicit",
     "Initial",
     "InitialVelocity",
     "Laplacian",
@@ -63,8 +69,11 @@ __all__ = [
     "Neumann",
     "Normal",
     "NormalDerivative",
+    "PointCloud",
+    "Polygon",
     "Problem",
     "RandomFeatures",
+    "Reference",
     "Robin",
     "SchwarzCG",
     "Solution",

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessella.collocation import Rows
+from tessella.domain import Box
 from tessella.estimate import held_out, judge, residual
 from tessella.linalg.iteration import Progress
 from tessella.problem import Problem
@@ -171,6 +172,7 @@ class _Walk:
         self.rows = held_out(problem)
         self.steps: list[Step] = []
         self.least = math.inf
+        self.compiling = 0.0
         self.estimate: float | None = None
 
     @property
@@ -184,7 +186,9 @@ class _Walk:
         while not self.met:
             richer = plan.richer(self._rungs()) if smooth else None
             following = richer or plan.finer()
-            expected = self.steps[-1].seconds * following.work / plan.work
+            expected = self.compiling + (self.steps[-1].seconds - self.compiling) * (
+                following.work / plan.work
+            )
             spent = time.perf_counter() - self.started
             if spent + expected > self.patience:
                 return (
@@ -238,6 +242,7 @@ class _Walk:
         if size < self.least:
             self.best, self.least = solution, size
         report = solution.report
+        self.compiling = report.seconds.get("compile", 0.0)
         unknowns = report.columns + (report.traces or 0)
         self.steps.append(
             Step(
@@ -269,7 +274,8 @@ class _Walk:
 
 
 def _first(problem: Problem) -> Plan:
-    """A few subdomains along the longest axis, in proportion along the others."""
+    """A few subdomains along the longest axis, in proportion along the others; more on a shape,
+    where they overlap."""
     sides = problem.domain.upper - problem.domain.lower
-    start = 4 if len(sides) == 1 else 2
+    start = 2 if isinstance(problem.domain, Box) and len(sides) > 1 else 4
     return Plan(tuple(max(1, round(start * side / max(sides))) for side in sides))

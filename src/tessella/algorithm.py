@@ -135,7 +135,7 @@ def _report(
         rows=system.rows,
         columns=basis.columns,
         columns_kept=len(reduced.kept),
-        **_interfaces(system),
+        **_interfaces(system, basis),
         iterations=result.iterations,
         stop_reason=str(result.stop),
         advice=result.advice,
@@ -147,9 +147,11 @@ def _report(
     )
 
 
-def _interfaces(system: LeastSquares | GluedSystem) -> dict[str, Any]:
+def _interfaces(system: LeastSquares | GluedSystem, basis: AnyBasis) -> dict[str, Any]:
     if isinstance(system, LeastSquares):
-        return {"coupling": "overlap"}
+        seen = sum(len(group.heights) for group in system.M.groups)
+        everything = sum(level.decomposition.count for level in basis.levels)
+        return {"coupling": "overlap", "active_subdomains": seen if seen < everything else None}
     return {
         "coupling": "interfaces",
         "traces": system.traces,

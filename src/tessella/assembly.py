@@ -151,9 +151,12 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
 def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSquares:
     """The system of the paper's loss; conditions without a weight are balanced."""
     n_rows = sum(len(part.points) for part in rows)
-    if n_rows < basis.columns:
+    columns = basis.columns
+    if n_rows < columns:
+        columns = basis.columns_at(np.concatenate([part.points for part in rows]))
+    if n_rows < columns:
         raise ValueError(
-            f"the system has fewer rows than columns ({n_rows} < {basis.columns}): raise "
+            f"the system has fewer rows than columns ({n_rows} < {columns}): raise "
             f"oversampling (or points_per_axis), or use fewer features or subdomains"
         )
     check_memory(basis, n_rows)
@@ -251,7 +254,8 @@ def _evaluate_level(
 def gather_pairs(
     decomposition: Decomposition, points: Array, width: int
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-    """Which points every subdomain sees, in few groups of one padded height each.
+    """Which points every subdomain sees, in few groups of one padded height each; subdomains that
+    see none are left out.
 
     Yields subdomains (B,), their points' numbers (B, m) and how many of them count (B,); the rest
     is padding with point 0. `width` is the number of columns per pair, which weighs the padding.
@@ -259,9 +263,10 @@ def gather_pairs(
     subdomain, point = decomposition.seen(points)
     heights = np.bincount(subdomain, minlength=decomposition.count)
     starts = np.concatenate([[0], np.cumsum(heights)[:-1]])
-    padded = bucket(np.maximum(heights, 1), width)
+    active = np.flatnonzero(heights)
+    padded = bucket(heights[active], width)
     for height in np.unique(padded):
-        members = np.flatnonzero(padded == height)
+        members = active[padded == height]
         slot = np.arange(height)
         filled = slot < heights[members, None]
         pick = np.where(filled, starts[members, None] + slot, 0)

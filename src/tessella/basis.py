@@ -52,6 +52,10 @@ class Basis:
         """Number of unknown coefficients, J * C."""
         return self.decomposition.count * self.features.columns
 
+    def columns_at(self, points: Array) -> int:
+        """Columns of the subdomains that see one of the points."""
+        return len(self.decomposition.active(points)) * self.features.columns
+
     @property
     def levels(self) -> tuple[Basis, ...]:
         """The single-level bases this one consists of: itself."""
@@ -118,6 +122,9 @@ class Multilevel:
     def columns(self) -> int:
         return sum(level.columns for level in self.levels)
 
+    def columns_at(self, points: Array) -> int:
+        return sum(level.columns_at(points) for level in self.levels)
+
     @property
     def seed(self) -> int:
         return self.levels[-1].seed
@@ -164,6 +171,9 @@ class Fields:
     @property
     def columns(self) -> int:
         return sum(basis.columns for basis in self.bases)
+
+    def columns_at(self, points: Array) -> int:
+        return sum(basis.columns_at(points) for basis in self.bases)
 
     @property
     def columns_per_subdomain(self) -> int:

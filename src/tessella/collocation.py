@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from tessella.basis import AnyBasis
-from tessella.domain import Array
+from tessella.domain import Array, Box
 from tessella.memory import require
 from tessella.problem import Condition, Equation, Problem
 
@@ -63,28 +64,46 @@ class Grid:
         return tuple(math.ceil(S * per_subdomain * factor - 1e-9) for S in decomposition.subdomains)
 
     def rows(self, problem: Problem, basis: AnyBasis) -> list[Rows]:
-        """The equations on the whole grid, then each condition on the grids of its faces."""
+        """The equations on the whole grid, then each condition on the grids of its parts.
+
+        A shape leaves holes in the grid, and subdomains at its boundary see fewer points than they
+        have columns. The grid is refined until the rows outnumber the columns of all subdomains
+        with points by `oversampling`.
+        """
         counts = self.counts(basis)
-        check_memory(basis, self._count_rows(problem, counts))
-        interior = problem.domain.grid(counts)
-        found = [Rows(equation, interior) for equation in problem.equations]
-        for condition in problem.conditions:
-            parts = [problem.domain.face_grid(f, counts) for f in condition.faces(problem.domain)]
-            points = np.concatenate([p for p, _ in parts])
-            normals = np.concatenate([n for _, n in parts])
-            found.append(Rows(condition, points, normals))
+        found = _rows(problem, basis, counts)
+        while self.points_per_axis is None and not isinstance(problem.domain, Box):
+            missing = self._missing(found, basis)
+            if missing <= 1:
+                break
+            factor = max(1.05, missing ** (1 / len(counts)))
+            counts = tuple(math.ceil(factor * n) for n in counts)
+            finer = _rows(problem, basis, counts)
+            if _size(finer) <= _size(found):
+                break
+            found = finer
         return found
 
-    def _count_rows(self, problem: Problem, counts: tuple[int, ...]) -> int:
-        interior = math.prod(counts)
-        faces = [
-            problem.domain.face(name)
-            for condition in problem.conditions
-            for name in condition.faces(problem.domain)
-        ]
-        return len(problem.equations) * interior + sum(
-            interior // counts[face.axis] for face in faces
-        )
+    def _missing(self, rows: list[Rows], basis: AnyBasis) -> float:
+        """Rows wanted over rows there; at most 1 if there are enough."""
+        there = _size(rows)
+        points = np.concatenate([part.points for part in rows])
+        return self.oversampling * basis.columns_at(points) / max(there, 1)
+
+
+def _rows(problem: Problem, basis: AnyBasis, counts: tuple[int, ...]) -> list[Rows]:
+    domain = problem.domain
+    check_memory(basis, len(problem.equations) * math.prod(counts))
+    inside = domain.closure(counts)
+    found = [Rows(equation, inside) for equation in problem.equations]
+    for condition in problem.conditions:
+        sample = partial(domain.boundary, counts=counts)
+        found.append(Rows(condition, *condition.places(domain, sample)))
+    return found
+
+
+def _size(rows: list[Rows]) -> int:
+    return sum(len(part.points) for part in rows)
 
 
 def check_memory(basis: AnyBasis, n_rows: int) -> None:

@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.domain import Array, Box
+from tessella.domain import Array, Domain
 
 Index = NDArray[np.int64]
 
@@ -20,19 +20,22 @@ Index = NDArray[np.int64]
 class Decomposition:
     """Regular overlapping decomposition of a box (the paper's equation for Omega_j).
 
+    A shape is covered by the boxes of its bounding box; those that see none of its points take no
+    part.
+
     Along an axis [a, b] with S subdomains the centres are S equally spaced points from a to b, and
     each subdomain is `overlap` spacings wide. Overlap 1 only touches; 2 is a good default; more
     overlap couples more subdomains at every point. `subdomains` and `overlap` are one number for
     all axes or one per axis. An axis with one subdomain is not divided at all.
     """
 
-    domain: Box
+    domain: Domain
     subdomains: tuple[int, ...]
     overlap: tuple[float, ...]
 
     def __init__(
         self,
-        domain: Box,
+        domain: Domain,
         subdomains: int | Sequence[int],
         overlap: float | Sequence[float] = 2.0,
     ) -> None:
@@ -125,6 +128,10 @@ class Decomposition:
         order = np.argsort(j * len(points) + n, kind="stable")
         return j[order], n[order]
 
+    def active(self, points: Array) -> Index:
+        """The subdomains that see a point."""
+        return np.unique(self.seen(points)[0])
+
     def pairs_per_point(self) -> int:
         """Most subdomains a point can lie in; for memory estimates before anything is built."""
         return math.prod(
@@ -148,7 +155,7 @@ class Decomposition:
         )
 
 
-def _per_axis(value: float | Sequence[float], domain: Box, what: str) -> tuple[float, ...]:
+def _per_axis(value: float | Sequence[float], domain: Domain, what: str) -> tuple[float, ...]:
     try:
         values = np.atleast_1d(np.asarray(value, dtype=np.float64))
     except (TypeError, ValueError):

@@ -6,9 +6,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from tessella.geometry import Array, Bounds, Domain, Surface, inset, interval, one_axis
+
+__all__ = ["Array", "Box", "Domain", "Face"]
 
 
 @dataclass(frozen=True)
@@ -22,7 +24,7 @@ class Face:
 
 
 @dataclass(frozen=True, init=False)
-class Box:
+class Box(Domain):
     """An axis-aligned box whose axes have names: `Box(x=(0, 1), y=(0, 1), t=(0, 0.5))`.
 
     The order of the keywords is the order of the columns of every point array. The faces are named
@@ -31,44 +33,20 @@ class Box:
     """
 
     axes: tuple[str, ...]
-    bounds: tuple[tuple[float, float], ...]
+    bounds: Bounds
 
     def __init__(self, **bounds: tuple[float, float]) -> None:
         if not bounds:
             raise ValueError("Box() needs at least one axis, e.g. Box(x=(0, 1))")
-        checked = []
-        for name, interval in bounds.items():
-            try:
-                low, high = (float(end) for end in interval)
-            except (TypeError, ValueError):
-                raise ValueError(
-                    f"Box axis {name!r} must be a pair (low, high), got {interval!r}"
-                ) from None
-            if not (np.isfinite(low) and np.isfinite(high) and low < high):
-                raise ValueError(
-                    f"Box axis {name!r} must have finite low < high, got ({low:g}, {high:g})"
-                )
-            checked.append((low, high))
+        checked = tuple(interval(ends, f"Box axis {name!r}") for name, ends in bounds.items())
         object.__setattr__(self, "axes", tuple(bounds))
-        object.__setattr__(self, "bounds", tuple(checked))
+        object.__setattr__(self, "bounds", checked)
 
     def __repr__(self) -> str:
         inside = ", ".join(
             f"{a}=({lo:g}, {hi:g})" for a, (lo, hi) in zip(self.axes, self.bounds, strict=True)
         )
         return f"Box({inside})"
-
-    @property
-    def dimension(self) -> int:
-        return len(self.axes)
-
-    @cached_property
-    def lower(self) -> Array:
-        return np.array([low for low, _ in self.bounds])
-
-    @cached_property
-    def upper(self) -> Array:
-        return np.array([high for _, high in self.bounds])
 
     @cached_property
     def faces(self) -> dict[str, Face]:
@@ -79,49 +57,70 @@ class Box:
             found[f"{axis}max"] = Face(f"{axis}max", i, high, +1.0)
         return found
 
+    @cached_property
+    def parts(self) -> tuple[str, ...]:
+        return tuple(self.faces)
+
     @property
     def walls(self) -> tuple[str, ...]:
         """The faces of the spatial axes: what "the whole boundary" means for a condition."""
         return tuple(name for name, f in self.faces.items() if self.axes[f.axis] != "t")
 
-    def axis_index(self, name: str) -> int:
-        if name not in self.axes:
-            raise ValueError(f"unknown axis {name!r}: this domain has {', '.join(self.axes)}")
-        return self.axes.index(name)
-
     def face(self, name: str) -> Face:
-        if name not in self.faces:
-            raise ValueError(f"unknown face {name!r}: this domain has {', '.join(self.faces)}")
-        return self.faces[name]
+        return self.faces[self.part(name)]
 
-    def points(self, points: ArrayLike) -> Array:
-        """Check and shape user-given points into an (n, d) float array."""
-        array = np.asarray(points, dtype=np.float64)
-        if array.ndim < 2 and self.dimension == 1:
-            array = array.reshape(-1, 1)
-        elif array.ndim == 1 and array.size == self.dimension:
-            array = array.reshape(1, -1)
-        if array.ndim != 2 or array.shape[1] != self.dimension:
-            raise ValueError(
-                f"points must have shape (n, {self.dimension}) with columns "
-                f"({', '.join(self.axes)}), got {np.shape(points)}"
-            )
-        return array
+    def over(self, **axis: tuple[float, float]) -> Box:
+        name, low, high = one_axis(self, axis)
+        return Box(**dict(zip(self.axes, self.bounds, strict=True)), **{name: (low, high)})
 
-    def grid(self, counts: tuple[int, ...]) -> Array:
-        """Regular grid with end points included, one row per point, last axis fastest."""
-        ticks = [
-            np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2])
-            for (low, high), n in zip(self.bounds, counts, strict=True)
-        ]
-        return np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, self.dimension)
+    def signed_distance(self, points: Array) -> Array:
+        beyond = np.maximum(self.lower - points, points - self.upper)
+        outside = np.linalg.norm(np.maximum(beyond, 0.0), axis=1)
+        return outside + np.minimum(beyond.max(axis=1), 0.0)
 
-    def face_grid(self, name: str, counts: tuple[int, ...]) -> tuple[Array, Array]:
+    def contains(self, points: Array) -> NDArray[np.bool_]:
+        slack = 1e-12 * (self.upper - self.lower)
+        return np.all((points >= self.lower - slack) & (points <= self.upper + slack), axis=1)
+
+    def check(self) -> None:
+        """Every box will do."""
+
+    def closure(self, counts: tuple[int, ...]) -> Array:
+        return self.grid(counts)
+
+    def boundary(self, part: str, counts: tuple[int, ...]) -> Surface:
+        return self.face_grid(part, counts)
+
+    def scatter(self, count: int, draw: np.random.Generator) -> Array:
+        share = draw.random((count, self.dimension))
+        return self.lower + (self.upper - self.lower) * share
+
+    def face_grid(self, name: str, counts: tuple[int, ...]) -> Surface:
         """Regular grid on one face and the outward normals there, both of shape (n, d)."""
         face = self.face(name)
         flat = tuple(1 if i == face.axis else n for i, n in enumerate(counts))
-        points = self.grid(flat)
+        return self._on(face, self.grid(flat))
+
+    def surface(self, part: str, spacing: Array, around: Domain) -> Surface:
+        """A grid that keeps a quarter of its spacing away from the edges of the face."""
+        face = self.face(part)
+        ticks = []
+        for i, (low, high) in enumerate(self.bounds):
+            n = 1 if i == face.axis else max(1, int(np.ceil((high - low) / spacing[i] - 1e-9)))
+            ticks.append(low + (high - low) * inset(n))
+        points = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1)
+        return self._on(face, points.reshape(-1, self.dimension))
+
+    def scatter_on(
+        self, part: str, count: int, draw: np.random.Generator, around: Domain
+    ) -> Surface:
+        return self._on(self.face(part), self.scatter(count if self.dimension > 1 else 1, draw))
+
+    def _on(self, face: Face, points: Array) -> Surface:
         points[:, face.axis] = face.position
         normals = np.zeros_like(points)
         normals[:, face.axis] = face.sign
         return points, normals
+
+    def describe(self) -> dict[str, tuple[float, float]]:
+        return dict(zip(self.axes, self.bounds, strict=True))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,10 @@ from tessella.problem import Condition, Problem
 from tessella.solution import Solution
 
 INTERIOR, PER_FACE = 1_024, 256
-"""Held-out points inside, and on each face of a condition."""
+"""Held-out points inside, and on each part of a condition."""
+
+NARROW = 8
+"""So many times more on the boundary if a function chooses among them."""
 
 ROUNDING = 1e-14
 """No estimate is smaller."""
@@ -39,23 +43,12 @@ def held_out(problem: Problem) -> list[Rows]:
     domain = problem.domain
     draw = np.random.default_rng(SEED)
 
-    def scattered(count: int) -> Array:
-        share = draw.random((count, domain.dimension))
-        return domain.lower + (domain.upper - domain.lower) * share
-
-    interior = scattered(INTERIOR)
+    interior = domain.scatter(INTERIOR, draw)
     rows = [Rows(equation, interior) for equation in problem.equations]
     for condition in problem.conditions:
-        points, normals = [], []
-        for name in condition.faces(domain):
-            face = domain.face(name)
-            on_face = scattered(PER_FACE if domain.dimension > 1 else 1)
-            on_face[:, face.axis] = face.position
-            outward = np.zeros_like(on_face)
-            outward[:, face.axis] = face.sign
-            points.append(on_face)
-            normals.append(outward)
-        rows.append(Rows(condition, np.concatenate(points), np.concatenate(normals)))
+        count = PER_FACE * (NARROW if callable(condition.on) else 1)
+        sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
+        rows.append(Rows(condition, *condition.places(domain, sample)))
     return rows
 
 

@@ -9,6 +9,7 @@ whether it is the same one.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,13 +19,16 @@ import numpy as np
 from tessella import archive, gallery
 from tessella.basis import AnyBasis, Basis, Fields, Multilevel, per_field, with_layers
 from tessella.decomposition import Decomposition
-from tessella.domain import Array, Box
+from tessella.domain import Array, Box, Domain
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
+from tessella.geometry import Combination
 from tessella.interfaces import Glued
 from tessella.linalg.krylov import History
 from tessella.operators import Field, Identity, Operator, function_values
 from tessella.problem import Ansatz, Equation, Problem
 from tessella.report import Report
+from tessella.sampled import PointCloud
+from tessella.shapes import Ball, HalfSpace, Polygon
 from tessella.solution import UNKNOWN, Solution
 from tessella.tiling import Tiling
 
@@ -40,7 +44,7 @@ def save(solution: Solution, path: str | Path) -> Path:
     header = {
         "problem": problem.name,
         "parameters": problem.parameters,
-        "domain": dict(zip(problem.domain.axes, problem.domain.bounds, strict=True)),
+        "domain": problem.domain.describe(),
         "ansatz": {name: _describe_ansatz(problem.ansatz_of(name)) for name in problem.fields},
         "levels": [_describe_level(level) for level in _levels(solution)],
         "report": dataclasses.asdict(solution.report),
@@ -70,10 +74,9 @@ def load(
     header, arrays = archive.read(Path(path), "solution", VERSION)
     try:
         report = Report.from_saved(header["report"])
-        domain = Box(**{axis: tuple(ends) for axis, ends in header["domain"].items()})
-        problem = _problem(header, domain, problem, report, path)
+        problem = _problem(header, problem, report, path)
         levels = tuple(
-            _level(description, k, domain, arrays, activation, path)
+            _level(description, k, problem.domain, arrays, activation, path)
             for k, description in enumerate(header["levels"])
         )
         basis = _whole(levels, problem.fields)
@@ -108,12 +111,13 @@ def _describe_ansatz(ansatz: Ansatz) -> dict[str, float | str]:
 
 
 def _problem(
-    header: dict[str, Any], domain: Box, given: Problem | None, report: Report, path: str | Path
+    header: dict[str, Any], given: Problem | None, report: Report, path: str | Path
 ) -> Problem:
     if given is not None:
-        if given.domain != domain:
+        if json.loads(json.dumps(given.domain.describe())) != header["domain"]:
             raise ValueError(
-                f"{path} was solved on {domain!r}, the given problem on {given.domain!r}"
+                f"{path} was solved on {_shown(header['domain'])}, the given problem on "
+                f"{given.domain!r}"
             )
         return given
     if report.preset and header["problem"] in gallery.ENTRIES:
@@ -127,7 +131,7 @@ def _problem(
     names = tuple(ansatz)
     unknowns: list[Operator] = [Identity()] if len(names) == 1 else [Field(name) for name in names]
     return Problem(
-        domain,
+        _domain(header["domain"], path),
         [Equation(unknown, name=UNKNOWN) for unknown in unknowns],
         ansatz={name: Ansatz(**own) for name, own in ansatz.items()},
         fields=names,
@@ -140,6 +144,40 @@ def _whole(levels: tuple[Basis, ...], fields: Sequence[str]) -> AnyBasis:
     if len(fields) > 1:
         return Fields(**dict(zip(fields, levels, strict=True)))
     return levels[0] if len(levels) == 1 else Multilevel(levels)
+
+
+def _domain(description: dict[str, Any], path: str | Path) -> Domain:
+    """The domain that describes itself like this; a Box has bounds only, all others a shape."""
+    own = {key: value for key, value in description.items() if key != "shape"}
+    match description.get("shape"):
+        case "ball":
+            return Ball(**own)
+        case "halfspace":
+            return HalfSpace(**own)
+        case "polygon":
+            return Polygon(**own)
+        case "cloud":
+            return PointCloud(**own)
+        case "combination":
+            return Combination(own["kind"], _domain(own["left"], path), _domain(own["right"], path))
+        case "named":
+            return _domain(own["domain"], path).named(own["name"])
+        case "extrusion":
+            return _domain(own["base"], path).over(**own["over"])
+        case "implicit":
+            raise ValueError(
+                f"{path} has a domain given by a function, which a file cannot hold: pass the "
+                f"problem, load(path, problem=...)"
+            )
+        case _:
+            return Box(**description)
+
+
+def _shown(description: dict[str, Any]) -> str:
+    try:
+        return repr(_domain(description, ""))
+    except ValueError:
+        return f"another shape, {description}"
 
 
 def _describe_level(level: Basis) -> dict[str, Any]:
@@ -158,7 +196,7 @@ def _describe_level(level: Basis) -> dict[str, Any]:
 def _level(
     description: dict[str, Any],
     k: int,
-    domain: Box,
+    domain: Domain,
     arrays: dict[str, Array],
     activation: Activation | None,
     path: str | Path,
@@ -181,7 +219,7 @@ def _describe_coupling(level: Basis) -> dict[str, Any]:
     return {"overlap": level.decomposition.overlap}
 
 
-def _coupled(description: dict[str, Any], domain: Box, features: RandomFeatures) -> Basis:
+def _coupled(description: dict[str, Any], domain: Domain, features: RandomFeatures) -> Basis:
     subdomains, seed = description["subdomains"], description["seed"]
     if "overlap" in description:
         return Basis(Decomposition(domain, subdomains, description["overlap"]), features, seed)
@@ -202,7 +240,8 @@ def _activation(name: str, given: Activation | None, path: str | Path) -> str | 
 def _probe(problem: Problem) -> Array:
     """Values of the ansatz at a few fixed points inside the domain."""
     domain = problem.domain
-    inside = np.random.default_rng(0).uniform(0.1, 0.9, (4, domain.dimension))
-    points = domain.lower + inside * (domain.upper - domain.lower)
+    share = np.random.default_rng(0).uniform(0.1, 0.9, (400, domain.dimension))
+    points = domain.lower + share * (domain.upper - domain.lower)
+    points = points[domain.contains(points)][:4]
     each = [problem.ansatz_of(name) for name in problem.fields]
     return np.stack([function_values(f, points) for a in each for f in (a.multiplier, a.offset)])

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.collocation import Grid
-from tessella.domain import Array
+from tessella.domain import Array, Box
 from tessella.interfaces import GluedBasis, common_degree, face_modes, gauss, glue_orders
 from tessella.operators import Orders, function_values
 from tessella.problem import Condition, Equation, Problem
@@ -219,6 +219,8 @@ class _Filling:
         else:
             value, what = source.rhs, f"{source.name} right-hand side"
         scale = np.sqrt(weight * share * slot.weights)
+        if isinstance(source, Condition) and callable(source.on):
+            scale = scale * source.chosen(x).reshape(len(members), -1)
         at = (members, slot.rows)
         for number, field in enumerate(self.problem.fields):
             symbol = self.problem.symbol(source.operator, x, normals, field)
@@ -232,20 +234,35 @@ class _Filling:
     def hold(self, condition: Condition) -> None:
         """Rows of a condition on all its faces."""
         found = []
-        for name in condition.faces(self.problem.domain):
-            face = self.problem.domain.face(name)
+        domain = self.problem.domain
+        assert isinstance(domain, Box)
+        for name in condition.faces(domain):
+            face = domain.face(name)
             key = (face.axis, int(face.sign > 0))
             slot = self.layout.faces[key][self.used[key]]
             self.used[key] += 1
             members = self._at_end(*key)
             normal = np.eye(self.problem.domain.dimension)[face.axis] * face.sign
             found.append((slot, members, normal, face.axis))
-        whole = sum(len(members) * self.area(axis) for _, members, _, axis in found)
+        whole = sum(self._measure(condition, slot, members, a) for slot, members, _, a in found)
+        if whole == 0:
+            raise ValueError(
+                f"{condition.name} selects none of the collocation points on its faces: raise "
+                f"features or subdomains, or let its `on` select more"
+            )
         weight = condition.weight
         if weight is None:
             weight = self._balance(condition, found, whole)
         for slot, members, normal, axis in found:
             self.fill(condition, slot, members, normal, weight, self.area(axis) / whole)
+
+    def _measure(self, condition: Condition, slot: Slot, members: np.ndarray, axis: int) -> float:
+        """Area of the part of a face where a condition holds."""
+        whole = len(members) * self.area(axis)
+        if not callable(condition.on):
+            return whole
+        chosen = condition.chosen(self.points(slot, members)).reshape(len(members), -1)
+        return whole * float(np.mean(chosen @ slot.weights))
 
     def _balance(
         self,
@@ -257,7 +274,7 @@ class _Filling:
         for slot, members, normal, axis in found:
             x = self.points(slot, members)
             normals = np.tile(normal, (len(x), 1))
-            share = len(members) * self.area(axis) / whole
+            share = self._measure(condition, slot, members, axis) / whole
             sizes += share * self.sizes(condition, x, normals)
             rate += share / self.wavenumbers[axis]
         relative = float(np.sum(sizes[sizes > 0] / W[sizes > 0]))

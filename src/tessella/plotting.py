@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tessella.domain import Array
+from tessella.domain import Array, Box, Domain
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -58,10 +60,10 @@ def _lines(solution: Solution) -> Figure:
     (axis,) = problem.domain.axes
     x = problem.domain.grid((2000,))
     u = solution(x)
-    rows = 2 if problem.exact else 1
+    rows = 2 if problem.exact_function else 1
     figure = _figure(8, 2 + 2 * rows)
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
-    if problem.exact:
+    if problem.exact_function:
         exact = problem.exact_values(x)
         axes[0].plot(x[:, 0], exact, color=GREY, lw=3, alpha=0.5, label="exact")
         axes[1].semilogy(x[:, 0], np.abs(u - exact) + 1e-17, color=ORANGE, lw=0.8)
@@ -81,10 +83,11 @@ def _maps(solution: Solution) -> Figure:
     problem = solution.problem
     domain, n = problem.domain, 201
     points = domain.grid((n, n))
-    u = solution(points).reshape(n, n)
+    inside = domain.contains(points)
+    u = _masked(solution, points, inside, n)
     panels: list[tuple[str, Array, str]] = [("tessella", u, "values")]
-    if problem.exact:
-        exact = problem.exact_values(points).reshape(n, n)
+    if problem.exact_function:
+        exact = _masked(problem.exact_values, points, inside, n)
         panels = [
             ("exact", exact, "values"),
             *panels,
@@ -92,9 +95,10 @@ def _maps(solution: Solution) -> Figure:
         ]
     figure = _figure(4.2 * len(panels), 3.8)
     axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    low, high = float(panels[0][1].min()), float(panels[0][1].max())
+    low, high = float(np.nanmin(panels[0][1])), float(np.nanmax(panels[0][1]))
     for ax, (title, values, kind) in zip(axes, panels, strict=True):
         image = _image(ax, values, domain, (low, high) if kind == "values" else None)
+        _draw_boundary(ax, domain, points, n)
         ax.set_title(title)
         figure.colorbar(image, ax=ax, shrink=0.85)
     _outline(axes[0], solution)
@@ -105,7 +109,7 @@ def _snapshots(solution: Solution, count: int = 4) -> Figure:
     problem = solution.problem
     domain, n = problem.domain, 101
     times = np.linspace(*domain.bounds[2], count)
-    rows = 3 if problem.exact else 1
+    rows = 3 if problem.exact_function else 1
     figure = _figure(3.1 * count, 2.8 * rows)
     axes = figure.subplots(rows, count, squeeze=False)
     plane = domain.grid((n, n, 1))
@@ -113,15 +117,16 @@ def _snapshots(solution: Solution, count: int = 4) -> Figure:
     for time in times:
         points = plane.copy()
         points[:, 2] = time
-        column = [solution(points).reshape(n, n)]
-        if problem.exact:
-            exact = problem.exact_values(points).reshape(n, n)
+        inside = domain.contains(points)
+        column = [_masked(solution, points, inside, n)]
+        if problem.exact_function:
+            exact = _masked(problem.exact_values, points, inside, n)
             column = [exact, column[0], np.abs(column[0] - exact)]
         images.append(column)
-    titles = ["exact", "tessella", "absolute error"] if problem.exact else ["tessella"]
+    titles = ["exact", "tessella", "absolute error"] if problem.exact_function else ["tessella"]
     for r, title in enumerate(titles):
-        low = min(float(column[r].min()) for column in images)
-        high = max(float(column[r].max()) for column in images)
+        low = min(float(np.nanmin(column[r])) for column in images)
+        high = max(float(np.nanmax(column[r])) for column in images)
         if title != "absolute error":
             low, high = -max(-low, high), max(-low, high)
         for k, column in enumerate(images):
@@ -129,11 +134,29 @@ def _snapshots(solution: Solution, count: int = 4) -> Figure:
             image = _image(
                 axes[r, k], column[r], domain, limits, "RdBu_r" if low < 0 else "viridis"
             )
+            _draw_boundary(axes[r, k], domain, plane, n)
             if r == 0:
                 axes[r, k].set_title(f"t = {times[k]:.3g}")
         axes[r, 0].set_ylabel(f"{title}\n{domain.axes[1]}")
         figure.colorbar(image, ax=axes[r, :].tolist(), shrink=0.85)
     return figure
+
+
+def _masked(
+    function: Callable[[Array], Array], points: Array, inside: NDArray[np.bool_], n: int
+) -> Array:
+    """Values on an n x n grid, NaN at its points outside the domain."""
+    values = np.full(len(points), np.nan)
+    values[inside] = function(points[inside])
+    return values.reshape(n, n)
+
+
+def _draw_boundary(ax: Any, domain: Domain, points: Array, n: int) -> None:
+    """The line where the signed distance to a shape vanishes; a box has the frame."""
+    if not isinstance(domain, Box):
+        distance = domain.signed_distance(points).reshape(n, n)
+        x, y = points[:, 0].reshape(n, n), points[:, 1].reshape(n, n)
+        ax.contour(x, y, distance, levels=[0.0], colors="black", linewidths=0.8)
 
 
 def _image(

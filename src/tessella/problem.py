@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tessella.domain import Array, Box
+from tessella.domain import Array, Box, Domain
+from tessella.geometry import Surface, join
 from tessella.operators import D as Derivative
 from tessella.operators import (
     Field,
@@ -21,9 +23,16 @@ from tessella.operators import (
     Term,
     apply_to_function,
     compose,
+    function_name,
     function_values,
     symbol,
 )
+
+On = tuple[str, ...] | Sequence[str] | str | Function | None
+"""Where a condition lies: named parts of the boundary, a function that chooses, or all of it."""
+
+PROBES = {1: 2, 2: 65, 3: 17}
+"""Points per axis at which a stated problem's conditions are tried."""
 
 
 @dataclass(frozen=True)
@@ -50,14 +59,16 @@ class Equation:
 class Condition:
     """`operator` applied to the unknown equals `value` on some faces, in the least-squares sense.
 
-    `on` names the faces (default: all faces of the spatial axes). `weight` is the paper's lambda,
-    the factor in front of this condition's mean square in the loss. Left out, it is balanced when
-    the system is assembled, so that a row of the condition weighs as much as a row of the equation.
+    `on` names the faces, or parts of a shape's boundary (default: all that bound space, not time),
+    or is a function from (n, d) points of that whole boundary to (n,) booleans. `weight` is the
+    paper's lambda, the factor in front of this condition's mean square in the loss. Left out, it is
+    balanced when the system is assembled, so that a row of the condition weighs as much as a row of
+    the equation.
     """
 
     operator: Operator
     value: float | Function = 0.0
-    on: tuple[str, ...] | str | None = None
+    on: On = None
     weight: float | None = None
     name: str = "condition"
 
@@ -66,58 +77,83 @@ class Condition:
         _check_data(self.value, f"{self.name} value")
         if isinstance(self.on, str):
             object.__setattr__(self, "on", (self.on,))
-        elif self.on is not None:
+        elif self.on is not None and not callable(self.on):
             object.__setattr__(self, "on", tuple(self.on))
         if self.on == ():
             raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
         _check_weight(self.weight, self.name)
 
-    def faces(self, domain: Box) -> tuple[str, ...]:
-        names = domain.walls if self.on is None else self.on
+    def faces(self, domain: Domain) -> tuple[str, ...]:
+        """The parts of the boundary it lies on; of a function's, all that it chooses from."""
+        names = domain.walls if self.on is None or callable(self.on) else self.on
         if not names:
             raise ValueError(
                 f"{self.name} lies on all faces of the spatial axes, but {domain!r} has none: "
                 f"name the faces, e.g. on='{domain.axes[0]}min'"
             )
-        return tuple(domain.face(name).name for name in names)
+        return tuple(domain.part(name) for name in names)
+
+    def chosen(self, points: Array) -> NDArray[np.bool_]:
+        """At which points of its parts it holds: all, unless `on` is a function."""
+        if not callable(self.on):
+            return np.ones(len(points), dtype=bool)
+        found = np.asarray(self.on(points))
+        if found.shape != (len(points),) or found.dtype != np.bool_:
+            raise ValueError(
+                f"{self.name} on={function_name(self.on)} returned {found.dtype} of shape "
+                f"{found.shape} for {len(points)} points: it must return one boolean per point"
+            )
+        return found
+
+    def places(self, domain: Domain, sample: Callable[[str], Surface]) -> Surface:
+        """Its points and the normals there, out of those that `sample` gives for every part."""
+        points, normals = join((sample(name) for name in self.faces(domain)), domain.dimension)
+        chosen = self.chosen(points)
+        if not chosen.any():
+            where = self.on if isinstance(self.on, tuple) else function_name(self.on)
+            raise ValueError(
+                f"{self.name} on={where} selects none of {len(points)} points on the boundary of "
+                f"{domain!r}: it must select some, or be dropped"
+            )
+        return points[chosen], normals[chosen]
 
 
 def Dirichlet(
     value: float | Function = 0.0,
-    on: Sequence[str] | str | None = None,
+    on: On = None,
     weight: float | None = None,
     name: str = "dirichlet",
     of: Operator | None = None,
 ) -> Condition:
     """u = value. `of` says of which unknown, where there are several: `of=Field("p")`."""
     operator, name = _of(Identity(), of, name)
-    return Condition(operator, value, on, weight, name)  # type: ignore[arg-type]
+    return Condition(operator, value, on, weight, name)
 
 
 def Neumann(
     value: float | Function = 0.0,
-    on: Sequence[str] | str | None = None,
+    on: On = None,
     weight: float | None = None,
     name: str = "neumann",
     of: Operator | None = None,
 ) -> Condition:
     """du/dn = value, with the outward normal n; `of` as for Dirichlet."""
     operator, name = _of(NormalDerivative(), of, name)
-    return Condition(operator, value, on, weight, name)  # type: ignore[arg-type]
+    return Condition(operator, value, on, weight, name)
 
 
 def Robin(
     alpha: float | Function,
     beta: float | Function,
     value: float | Function = 0.0,
-    on: Sequence[str] | str | None = None,
+    on: On = None,
     weight: float | None = None,
     name: str = "robin",
     of: Operator | None = None,
 ) -> Condition:
     """alpha u + beta du/dn = value, with the outward normal n; `of` as for Dirichlet."""
     operator, name = _of(alpha * Identity() + beta * NormalDerivative(), of, name)
-    return Condition(operator, value, on, weight, name)  # type: ignore[arg-type]
+    return Condition(operator, value, on, weight, name)
 
 
 def Initial(
@@ -173,6 +209,35 @@ class Ansatz:
                 raise ValueError(f"Ansatz {name} must be finite, got {value!r}")
 
 
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A solution known at some points only, for `Problem(exact=Reference(points, values))`.
+
+    Errors are then measured at these points; they should spread over the domain.
+    """
+
+    points: Array
+    values: Array
+
+    def __post_init__(self) -> None:
+        points, values = np.asarray(self.points, float), np.asarray(self.values, float)
+        if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
+            raise ValueError(
+                f"Reference needs points (n, d) and values (n,), got {points.shape} and "
+                f"{values.shape}"
+            )
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "values", values)
+
+    def __call__(self, points: Array) -> Array:
+        if not np.array_equal(points, self.points):
+            raise ValueError(
+                f"the solution is known at {len(self.points)} points only: leave out the points "
+                f"(or test_grid), and the error is measured there"
+            )
+        return self.values
+
+
 @dataclass(frozen=True)
 class Problem:
     """A linear boundary or initial value problem, checked when it is stated.
@@ -182,15 +247,15 @@ class Problem:
     orders them (default: as they appear). `ansatz` and `exact` are then given per unknown, as a
     mapping from its name; unknowns left out of `ansatz` have none.
 
-    `exact` is optional and used for error reports only. `parameters` are numbers worth remembering
-    in results.
+    `exact` is optional and used for error reports only: a function, or a `Reference` at some
+    points. `parameters` are numbers worth remembering in results.
     """
 
-    domain: Box
+    domain: Domain
     equation: Equation | Sequence[Equation]
     conditions: Sequence[Condition] = ()
     ansatz: Ansatz | Mapping[str, Ansatz] = field(default_factory=Ansatz)
-    exact: Function | Mapping[str, Function] | None = None
+    exact: Function | Reference | Mapping[str, Function] | None = None
     name: str = "problem"
     parameters: dict[str, float] = field(default_factory=dict)
     fields: Sequence[str] = ()
@@ -199,7 +264,12 @@ class Problem:
         equations, conditions = _as_tuple(self.equation), _as_tuple(self.conditions)
         if not equations:
             raise ValueError("Problem needs at least one Equation")
-        _check_kind(self.domain, Box, "domain")
+        if not isinstance(self.domain, Domain):
+            raise TypeError(
+                f"Problem domain must be made of Box(...), got {self.domain!r}; Ball, Polygon, "
+                f"HalfSpace, Implicit and PointCloud make other shapes"
+            )
+        self.domain.check()
         for equation in equations:
             _check_kind(equation, Equation, "equation")
         for condition in conditions:
@@ -209,9 +279,17 @@ class Problem:
         object.__setattr__(self, "conditions", named[len(equations) :])
         object.__setattr__(self, "fields", _fields(self))
         for condition in conditions:
-            condition.faces(self.domain)
+            self._try(condition)
         _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
         _check_per_field(self.exact, None, "exact", self.fields)
+
+    def _try(self, condition: Condition) -> None:
+        """Refuse a condition on an unknown part, or on no point at all."""
+        condition.faces(self.domain)
+        if isinstance(self.domain, Box) and not callable(condition.on):
+            return
+        counts = (PROBES.get(self.domain.dimension, 9),) * self.domain.dimension
+        condition.places(self.domain, lambda part: self.domain.boundary(part, counts))
 
     @property
     def equations(self) -> tuple[Equation, ...]:
@@ -272,6 +350,11 @@ class Problem:
     def unknown(self, field: str) -> Operator:
         """The operator that picks one unknown."""
         return Identity() if len(self.fields) == 1 else Field(field)
+
+    @property
+    def exact_function(self) -> Function | Mapping[str, Function] | None:
+        """The exact solution, if it is known everywhere."""
+        return None if isinstance(self.exact, Reference) else self.exact
 
     def exact_values(self, points: Array) -> Array:
         """(n,) values of the exact solution; (n, fields) where there are several unknowns."""

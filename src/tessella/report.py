@@ -110,6 +110,8 @@ class Report:
     condition: dict[str, float | None] = field(
         default_factory=lambda: {"M": None, "M_hat": None, "preconditioned": None}
     )
+    active_subdomains: int | None = None
+    """Of a shape: how many of the bounding box's subdomains see it."""
     coupling: str = "overlap"
     traces: int | None = None
     distinct_subdomains: int | None = None
@@ -156,6 +158,7 @@ class Report:
                 "condition": self.condition,
                 "seconds": {**dict.fromkeys(PHASES), **self.seconds},
                 "peak_memory_mib": self.peak_memory_mib,
+                "active_subdomains": self.active_subdomains,
                 "coupling": self.coupling,
                 "traces": self.traces,
                 "distinct_subdomains": self.distinct_subdomains,
@@ -186,6 +189,8 @@ class Report:
                 "features kept",
                 f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",
             )
+        if self.active_subdomains is not None:
+            yield "subdomains", f"{self.active_subdomains:,} see a part of the domain"
         if self.traces is not None:
             yield (
                 "interfaces",

@@ -20,7 +20,7 @@ from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.operators import Identity, Operator, Orders
-from tessella.problem import Problem
+from tessella.problem import Problem, Reference
 from tessella.report import Report, error_norms
 
 if TYPE_CHECKING:
@@ -188,29 +188,29 @@ def _strips(
 
 def _check_inside(problem: Problem, x: Array) -> None:
     domain = problem.domain
-    slack = 1e-12 * (domain.upper - domain.lower)
-    outside = np.flatnonzero(
-        np.any((x < domain.lower - slack) | (x > domain.upper + slack), axis=1)
-    )
+    if not np.all(np.isfinite(x)):
+        raise ValueError("points contain NaN")
+    outside = np.flatnonzero(~domain.contains(x))
     if outside.size:
         place = ", ".join(f"{c:.6g}" for c in x[outside[0]])
         raise ValueError(
             f"{outside.size} of {len(x)} points lie outside {domain!r}, the first at ({place}): "
             f"the solution is defined inside the domain only"
         )
-    if not np.all(np.isfinite(x)):
-        raise ValueError("points contain NaN")
 
 
 def test_points(problem: Problem, basis: AnyBasis, grid: Grid | None) -> Array | None:
-    """Where the error is measured: the given grid, or about 10,000 points; None if no exact."""
+    """Where the error is measured: where a reference is known, else on the given grid or at about
+    10,000 points; None if there is no exact solution."""
     if problem.exact is None:
         return None
+    if isinstance(problem.exact, Reference):
+        return problem.exact.points
     if grid is None:
         d = problem.domain.dimension
         per_axis = {1: 1_000, 2: 100, 3: 22}.get(d, max(2, round(10_000 ** (1 / d))))
         grid = Grid(points_per_axis=per_axis)
-    return problem.domain.grid(grid.counts(basis))
+    return problem.domain.closure(grid.counts(basis))
 
 
 @partial(

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 
 from tessella.decomposition import Decomposition, Index
-from tessella.domain import Array, Box
+from tessella.domain import Array, Box, Domain
 
 
 @dataclass(frozen=True, init=False)
@@ -20,7 +20,14 @@ class Tiling(Decomposition):
     the solution is the box's own features, and neighbours are joined by traces (see `interfaces`).
     """
 
-    def __init__(self, domain: Box, subdomains: int | Sequence[int]) -> None:
+    domain: Box
+
+    def __init__(self, domain: Domain, subdomains: int | Sequence[int]) -> None:
+        if not isinstance(domain, Box):
+            raise ValueError(
+                f"subdomains side by side need a Box, and {domain!r} is none: leave out "
+                f"coupling='interfaces' (or use a Decomposition, whose boxes overlap)"
+            )
         super().__init__(domain, subdomains, 1.0)
 
     @property

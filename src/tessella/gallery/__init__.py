@@ -7,9 +7,10 @@ import difflib
 from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
 from tessella.gallery.laplace import LAPLACE
 from tessella.gallery.oscillator import OSCILLATOR
+from tessella.gallery.shapes import FOUR_HOLES, L_SHAPE
 from tessella.gallery.wave import WAVE
 
-ENTRIES: dict[str, Entry] = {e.name: e for e in (OSCILLATOR, LAPLACE, WAVE)}
+ENTRIES: dict[str, Entry] = {e.name: e for e in (OSCILLATOR, LAPLACE, WAVE, FOUR_HOLES, L_SHAPE)}
 
 
 def names() -> list[str]:
