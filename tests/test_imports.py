@@ -14,9 +14,12 @@ ROOT = Path(tessella.__file__).parent
 FLOW = [
     "version",
     "memory",
+    "geometry",
     "domain",
     "archive",
     "operators",
+    "shapes",
+    "sampled",
     "problem",
     "decomposition",
     "tiling",
