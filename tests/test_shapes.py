@@ -295,7 +295,7 @@ def test_a_cloud_is_its_points():
     assert cloud == circle_cloud()
     assert cloud != circle_cloud(65)
     assert np.all(np.hypot(*cloud.scatter(50, np.random.default_rng(0)).T) < 1)
-    parts = {"left": [(-1.0, 0.0)], "right": [(1.0, 0.0)]}
+    parts = {"left": [(-1.0, 0.0)], "right": [(1.0, 0.1)]}
     assert ts.PointCloud([(0.0, 0.0)], parts, parts).parts == ("left", "right")
 
 
