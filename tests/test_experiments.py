@@ -14,7 +14,18 @@ from typer.testing import CliRunner
 
 from tessella import gallery
 from tessella.cli import app
-from tessella.experiments import Case, Store, cases, claims, compare, paper, plan, report, run
+from tessella.experiments import (
+    Case,
+    Store,
+    cases,
+    claims,
+    compare,
+    explanations,
+    paper,
+    plan,
+    report,
+    run,
+)
 from tessella.experiments.document import Marked, Page
 from tessella.experiments.execute import _system, execute
 from tessella.gallery.entry import split_settings
@@ -348,6 +359,20 @@ def test_a_gain_from_first_to_last_names_the_steps_at_which_the_error_rises(tmp_
     (verdict,) = [v for v in claims.check_all(store) if "gains accuracy" in v.claim]
     assert verdict.verdict == claims.HOLDS
     assert verdict.evidence.endswith("laplace-features K=32 as-cg (1.1)")
+
+
+def test_a_failed_claim_says_why_only_when_it_fails(tmp_path):
+    (claim, why), store = next(iter(explanations.FAILED_CLAIMS.items())), Store(tmp_path)
+    assert claim in [text for text, _ in claims.CLAIMS]
+    wanted = {c.solver: c for c in cases.series() if c.row.startswith("K=64") and
+              c.experiment == "laplace-features"}  # fmt: skip
+    for schwarz, expected in ((1e-3, True), (1e-5, False)):
+        errors = {"rrqr-lsqr": 1e-5, "lsqr": 2e-3, "as-cg": schwarz}
+        spent = {"assemble": 0.0, "filter": 0.0, "solve": 1.0}
+        for solver, case in wanted.items():
+            made = record(case, error_oracle_minimum=errors[solver], seconds=spent)
+            store.write(case, 0, made)
+        assert (why in report.write(store)[0].read_text()) == expected
 
 
 # The page

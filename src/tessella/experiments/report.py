@@ -9,10 +9,10 @@ from typing import Protocol
 
 from tessella.experiments import cases, paper
 from tessella.experiments.cases import Case
-from tessella.experiments.claims import FAILS, HOLDS, check_all
+from tessella.experiments.claims import FAILS, HOLDS, Verdict, check_all
 from tessella.experiments.compare import Cell, Comparison, compare, median, seconds_of, values
 from tessella.experiments.document import Marked, Page, Text
-from tessella.experiments.explanations import DIFFERENCES, EXCEPTIONS
+from tessella.experiments.explanations import DIFFERENCES, EXCEPTIONS, FAILED_CLAIMS
 from tessella.experiments.store import Record, Store, on_first_device, write_whole
 
 NAMES = ("REPRODUCTION.md", "REPRODUCTION.html")
@@ -86,10 +86,15 @@ def _claims(page: Page, store: Store, quick: bool) -> None:
     page.heading("The paper's claims")
     marks = {HOLDS: "good", FAILS: "bad"}
     rows: list[list[Text]] = [
-        [v.claim, Marked(v.verdict, marks.get(v.verdict, "open")), v.evidence]
+        [v.claim, Marked(v.verdict, marks.get(v.verdict, "open")), _measured(v)]
         for v in check_all(store, quick)
     ]
     page.table(["claim", "verdict", "what we measured"], rows)
+
+
+def _measured(v: Verdict) -> str:
+    why = FAILED_CLAIMS.get(v.claim) if v.verdict == FAILS else None
+    return f"{v.evidence}. {why}" if why else v.evidence
 
 
 def _table(page: Page, number: int, rows: list[Comparison]) -> None:
