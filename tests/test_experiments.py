@@ -14,10 +14,22 @@ from typer.testing import CliRunner
 
 from tessella import gallery
 from tessella.cli import app
-from tessella.experiments import Case, Store, cases, claims, compare, paper, plan, report, run
+from tessella.experiments import (
+    Case,
+    Store,
+    cases,
+    claims,
+    compare,
+    explanations,
+    paper,
+    plan,
+    report,
+    run,
+)
 from tessella.experiments.document import Marked, Page
-from tessella.experiments.execute import execute
+from tessella.experiments.execute import _system, execute
 from tessella.gallery.entry import split_settings
+from tessella.linalg.schwarz import schwarz_bytes
 
 ALL = [case for make in run.TARGETS.values() for case in make()]
 LINEAR = [c for c in ALL if c.solver not in ("pinn", "fbpinn")]
@@ -212,6 +224,22 @@ def test_what_does_not_fit_into_memory_is_recorded_as_refused(monkeypatch):
     assert "GiB" in made["refused"] and made["row"] == "a row"
 
 
+def test_what_the_authors_ran_beyond_our_memory_is_run_streamed(monkeypatch):
+    """The same numbers as with all inverses at once, where those are refused."""
+    monkeypatch.setattr("tessella.linalg.schwarz.CORES", 1)
+    (case,) = [c for c in cases.series() if (c.experiment, c.row) == cases.STREAMED]
+    assert case.settings["streamed"] is True
+    at_once = replace(TINY, solver="as-cg", settings={**TINY.settings, "subdomains": 20})
+    streamed = replace(at_once, settings={**at_once.settings, "streamed": True})
+    errors = [execute(c, 0)["error"]["l2_relative"] for c in (at_once, streamed)]
+    assert errors[1] == pytest.approx(errors[0], rel=1e-3)
+    M = _system(streamed, 0)[0].M
+    limit = (schwarz_bytes(M) + schwarz_bytes(M, streamed=True)) // 2
+    monkeypatch.setattr("tessella.experiments.execute.MEMORY_LIMIT", limit)
+    assert "refused" in execute(at_once, 0)
+    assert "refused" not in execute(streamed, 0)
+
+
 def test_appendix_records_hold_the_bounds():
     case = replace(
         cases.appendix()[0],
@@ -317,6 +345,34 @@ def test_claims_without_records_are_open_and_with_records_decided(tmp_path):
     store.write(case, 0, record(case, dropped_percent=40.0))
     (verdict,) = [v for v in claims.check_all(store) if "drops columns" in v.claim]
     assert verdict.verdict == claims.FAILS and "40.0" in verdict.evidence
+
+
+def test_a_gain_from_first_to_last_names_the_steps_at_which_the_error_rises(tmp_path):
+    store = Store(tmp_path)
+    strong = [c for c in cases.series() if c.experiment.endswith(("-features", "-subdomains"))]
+    for place, case in enumerate(strong):
+        error = 1.0 / (1 + place)
+        if (case.experiment, case.row) == ("laplace-features", "K=32 as-cg"):
+            error *= 10
+        figures = {"error_oracle_minimum": error, "rows": 36, "columns": 33}
+        store.write(case, 0, record(case, **figures))
+    (verdict,) = [v for v in claims.check_all(store) if "gains accuracy" in v.claim]
+    assert verdict.verdict == claims.HOLDS
+    assert verdict.evidence.endswith("laplace-features K=32 as-cg (1.1)")
+
+
+def test_a_failed_claim_says_why_only_when_it_fails(tmp_path):
+    (claim, why), store = next(iter(explanations.FAILED_CLAIMS.items())), Store(tmp_path)
+    assert claim in [text for text, _ in claims.CLAIMS]
+    wanted = {c.solver: c for c in cases.series() if c.row.startswith("K=64") and
+              c.experiment == "laplace-features"}  # fmt: skip
+    for schwarz, expected in ((1e-3, True), (1e-5, False)):
+        errors = {"rrqr-lsqr": 1e-5, "lsqr": 2e-3, "as-cg": schwarz}
+        spent = {"assemble": 0.0, "filter": 0.0, "solve": 1.0}
+        for solver, case in wanted.items():
+            made = record(case, error_oracle_minimum=errors[solver], seconds=spent)
+            store.write(case, 0, made)
+        assert (why in report.write(store)[0].read_text()) == expected
 
 
 # The page

@@ -244,6 +244,17 @@ def test_cost_is_filter_plus_solve_of_the_fastest_seed(tmp_path):
     assert "seconds of the fastest seed" in note
 
 
+def test_seconds_of_another_machine_than_the_first_seeds_do_not_count(tmp_path):
+    wanted = series("wave-features")
+    store = fill(tmp_path, wanted, device="slow")
+    for case in wanted:
+        quick = {"filter": 0.0, "solve": 1e-6}
+        store.write(case, 1, {**record(case, 1), "device": "fast", "seconds": quick})
+    figure, _ = record_figures.scaling(source(store), experiment="wave-features")
+    line = next(line for line in figure.axes[1].lines if line.get_label() == "LSQR")
+    np.testing.assert_allclose(line.get_xdata(), 0.5 + 0.1 * np.array([4, 8, 16, 32]))
+
+
 def test_a_refused_run_is_a_labelled_cross_with_its_memory(tmp_path):
     wanted = series("wave-features")
     store = fill(tmp_path, wanted)

@@ -25,7 +25,7 @@ from tessella.experiments.figure_parts import (
     seeds_note,
     shades,
 )
-from tessella.experiments.store import Record
+from tessella.experiments.store import Record, on_first_device
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -85,11 +85,12 @@ def scaling(source: Source, experiment: str) -> tuple[Figure, str]:
         _curves(axes[solver], own, found, limits)
         _cost_line(axes["cost"], own, found)
     _finish_curves([axes[solver] for solver in SCALED_SOLVERS])
-    _finish_cost(axes["cost"], symbol, limits, _refusals(wanted, found))
+    _finish_cost(axes["cost"], symbol, _cost_limits(found), _refusals(wanted, found))
     points = [_point(case) for case in wanted if case.solver == SCALED_SOLVERS[0]]
     _shade_legend(figure, symbol, points)
     _cost_legend(figure, axes["cost"])
-    return figure, f"{seeds_note(found)} Curves are of seed 0, seconds of the fastest seed."
+    words = "Curves are of seed 0, seconds of the fastest seed on its machine."
+    return figure, f"{seeds_note(found)} {words}"
 
 
 def _point(case: Case) -> str:
@@ -100,6 +101,12 @@ def _point(case: Case) -> str:
 def _all_errors(found: dict[str, list[Record]]) -> list[np.ndarray]:
     curves = [np.array(r[0].get("curve", {}).get("error", [])) for r in found.values()]
     return curves + [numbers(r, "error_oracle_minimum") for r in found.values()]
+
+
+def _cost_limits(found: dict[str, list[Record]]) -> tuple[float, float]:
+    """From the medians shown alone: a curve that diverges late must not flatten them."""
+    kinds = ("error_oracle_minimum", "error_at_stopping_rule")
+    return error_limits(*(np.array([middle(numbers(r, k)) for k in kinds]) for r in found.values()))
 
 
 def _curves(
@@ -159,11 +166,12 @@ def _cost_line(ax: Any, own: Sequence[Case], found: dict[str, list[Record]]) -> 
 
 
 def _solve_seconds(records: Sequence[Record]) -> float:
-    """Of the fastest seed: other work on the machine only slows a run.
+    """Of the fastest seed on seed 0's machine: other work there only slows a run.
 
     Filtering is part of what a filtered solve costs; assembly is the same for all.
     """
-    seconds = numbers(records, "seconds", "filter") + numbers(records, "seconds", "solve")
+    same = on_first_device(records)
+    seconds = numbers(same, "seconds", "filter") + numbers(same, "seconds", "solve")
     known = seconds[np.isfinite(seconds)]
     return float(known.min()) if len(known) else float("nan")
 
@@ -200,6 +208,8 @@ def _finish_cost(
             color=colour,
             va="center",
             transform=ax.transAxes,
+            bbox={"facecolor": "white", "edgecolor": "none", "pad": 1.0},
+            zorder=6,
         )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -58,6 +58,11 @@ class Store:
         folder = self.root / case.experiment
         names = (path.name for path in folder.glob(f"{_escaped(pattern)}*.json"))
         return iter(sorted(int(n.removeprefix(pattern).removesuffix(".json")) for n in names))
+
+
+def on_first_device(records: Sequence[Record]) -> list[Record]:
+    """Those made on the same machine as the first: seconds of different machines do not mix."""
+    return [record for record in records if record.get("device") == records[0].get("device")]
 
 
 def write_whole(path: Path, text: str) -> None:

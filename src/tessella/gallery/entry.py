@@ -49,6 +49,8 @@ class Method:
     """What `solver=None` means."""
     cutoff: float = 1e-15
     """Of as-cg's pseudo-inverses; 1e-15 is what the paper's runs used, 1e-13 is more accurate."""
+    streamed: bool = False
+    """True adds as-cg's pseudo-inverses up one by one, where all of them at once do not fit."""
 
 
 @dataclass(frozen=True)
@@ -292,7 +294,7 @@ def side_by_side(
     )
 
 
-_ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff")
+_ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff", "streamed")
 
 
 def split_settings(
