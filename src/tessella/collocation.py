@@ -9,18 +9,24 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessella.basis import AnyBasis
+from tessella.conditions import IntegralCondition, PointCondition
 from tessella.domain import Array
 from tessella.memory import require
 from tessella.problem import Condition, Equation, Problem
+from tessella.quadrature import quadrature
 
 
 @dataclass(frozen=True)
 class Rows:
-    """One equation or condition and the points where it is enforced."""
+    """One equation or condition and the points where it is enforced.
+
+    With a `measure`, quadrature weights of the points, it is a single row: their weighted sum.
+    """
 
     source: Equation | Condition
     points: Array
     normals: Array | None = None
+    measure: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -63,12 +69,20 @@ class Grid:
         return tuple(math.ceil(S * per_subdomain * factor - 1e-9) for S in decomposition.subdomains)
 
     def rows(self, problem: Problem, basis: AnyBasis) -> list[Rows]:
-        """The equations on the whole grid, then each condition on the grids of its faces."""
+        """The equations on the whole grid, then each condition on the grids of its faces, at its
+        own points, or over the domain."""
         counts = self.counts(basis)
         check_memory(basis, self._count_rows(problem, counts))
         interior = problem.domain.grid(counts)
         found = [Rows(equation, interior) for equation in problem.equations]
         for condition in problem.conditions:
+            if isinstance(condition, PointCondition):
+                found.append(Rows(condition, condition.points))
+                continue
+            if isinstance(condition, IntegralCondition):
+                points, measure = quadrature(basis)
+                found.append(Rows(condition, points, measure=measure))
+                continue
             parts = [problem.domain.face_grid(f, counts) for f in condition.faces(problem.domain)]
             points = np.concatenate([p for p, _ in parts])
             normals = np.concatenate([n for _, n in parts])
@@ -82,8 +96,11 @@ class Grid:
             for condition in problem.conditions
             for name in condition.faces(problem.domain)
         ]
-        return len(problem.equations) * interior + sum(
-            interior // counts[face.axis] for face in faces
+        measured = sum(len(c.points) for c in problem.conditions if isinstance(c, PointCondition))
+        return (
+            len(problem.equations) * interior
+            + sum(interior // counts[face.axis] for face in faces)
+            + measured
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -27,11 +28,13 @@ class Box:
 
     The order of the keywords is the order of the columns of every point array. The faces are named
     after the axis and its end: `xmin`, `xmax`, `ymin`, ... An axis called `t` is time: the
-    Laplacian and "the whole boundary" leave it out.
+    Laplacian and "the whole boundary" leave it out. A periodic axis (see `Periodic`) has no faces;
+    its two ends are one place.
     """
 
     axes: tuple[str, ...]
     bounds: tuple[tuple[float, float], ...]
+    periodic: tuple[str, ...] = ()
 
     def __init__(self, **bounds: tuple[float, float]) -> None:
         if not bounds:
@@ -51,12 +54,36 @@ class Box:
             checked.append((low, high))
         object.__setattr__(self, "axes", tuple(bounds))
         object.__setattr__(self, "bounds", tuple(checked))
+        object.__setattr__(self, "periodic", ())
 
     def __repr__(self) -> str:
         inside = ", ".join(
             f"{a}=({lo:g}, {hi:g})" for a, (lo, hi) in zip(self.axes, self.bounds, strict=True)
         )
-        return f"Box({inside})"
+        closed = f" periodic in {', '.join(self.periodic)}" if self.periodic else ""
+        return f"Box({inside}){closed}"
+
+    def closed(self, *axes: str) -> Box:
+        """The same box with these axes periodic, besides those that are already."""
+        wanted = {self.axes[self.axis_index(axis)] for axis in axes} | set(self.periodic)
+        made = copy.copy(self)
+        made.__dict__.pop("periods", None)
+        object.__setattr__(made, "periodic", tuple(a for a in self.axes if a in wanted))
+        return made
+
+    @cached_property
+    def periods(self) -> Array:
+        """The length of every periodic axis; 0 for the others."""
+        closed = np.array([axis in self.periodic for axis in self.axes])
+        return np.where(closed, self.upper - self.lower, 0.0)
+
+    def wrapped(self, points: Array) -> Array:
+        """The same places with coordinates of periodic axes in [low, high): the ends coincide."""
+        if not self.periodic:
+            return points
+        around = np.where(self.periods > 0, self.periods, 1.0)
+        turns = np.where(self.periods > 0, np.floor((points - self.lower) / around), 0.0)
+        return np.where(turns != 0, points - turns * around, points)
 
     @property
     def dimension(self) -> int:
@@ -82,7 +109,8 @@ class Box:
     @property
     def walls(self) -> tuple[str, ...]:
         """The faces of the spatial axes: what "the whole boundary" means for a condition."""
-        return tuple(name for name, f in self.faces.items() if self.axes[f.axis] != "t")
+        without = ("t", *self.periodic)
+        return tuple(name for name, f in self.faces.items() if self.axes[f.axis] not in without)
 
     def axis_index(self, name: str) -> int:
         if name not in self.axes:
@@ -109,10 +137,15 @@ class Box:
         return array
 
     def grid(self, counts: tuple[int, ...]) -> Array:
-        """Regular grid with end points included, one row per point, last axis fastest."""
+        """Regular grid with end points included, one row per point, last axis fastest.
+
+        Along a periodic axis the upper end, which is the lower one, is left out.
+        """
         ticks = [
-            np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2])
-            for (low, high), n in zip(self.bounds, counts, strict=True)
+            np.linspace(low, high, n, endpoint=axis not in self.periodic)
+            if n > 1
+            else np.array([(low + high) / 2])
+            for axis, (low, high), n in zip(self.axes, self.bounds, counts, strict=True)
         ]
         return np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, self.dimension)
 

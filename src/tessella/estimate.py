@@ -19,6 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessella.collocation import Rows
+from tessella.conditions import IntegralCondition, PointCondition
 from tessella.domain import Array
 from tessella.operators import function_values
 from tessella.problem import Condition, Problem
@@ -35,7 +36,8 @@ SEED = 20_011
 
 
 def held_out(problem: Problem) -> list[Rows]:
-    """Every equation and condition at random points, which no grid contains."""
+    """Every equation and condition at random points, which no grid contains; measurements where
+    they were made."""
     domain = problem.domain
     draw = np.random.default_rng(SEED)
 
@@ -46,6 +48,13 @@ def held_out(problem: Problem) -> list[Rows]:
     interior = scattered(INTERIOR)
     rows = [Rows(equation, interior) for equation in problem.equations]
     for condition in problem.conditions:
+        if isinstance(condition, PointCondition):
+            rows.append(Rows(condition, condition.points))
+            continue
+        if isinstance(condition, IntegralCondition):
+            share = float(np.prod(domain.upper - domain.lower)) / INTERIOR
+            rows.append(Rows(condition, interior, measure=np.full(INTERIOR, share)))
+            continue
         points, normals = [], []
         for name in condition.faces(domain):
             face = domain.face(name)
@@ -60,10 +69,13 @@ def held_out(problem: Problem) -> list[Rows]:
 
 
 def residual(solution: Solution, rows: Sequence[Rows], weights: Mapping[str, float]) -> float:
-    """The square root of the paper's loss at these points."""
+    """The square root of the paper's loss at these points; integrals are those of the solution."""
     loss = 0.0
     for part in rows:
         source, name = part.source, part.source.name
+        if isinstance(source, IntegralCondition):
+            loss += weights[name] * (solution.integral(source.operator) - source.number) ** 2
+            continue
         given = source.value if isinstance(source, Condition) else source.rhs
         defect = solution.apply(source.operator, part.points, part.normals) - function_values(
             given, part.points, f"{name} value"

@@ -41,6 +41,7 @@ def save(solution: Solution, path: str | Path) -> Path:
         "problem": problem.name,
         "parameters": problem.parameters,
         "domain": dict(zip(problem.domain.axes, problem.domain.bounds, strict=True)),
+        "periodic": problem.domain.periodic,
         "ansatz": {name: _describe_ansatz(problem.ansatz_of(name)) for name in problem.fields},
         "levels": [_describe_level(level) for level in _levels(solution)],
         "report": dataclasses.asdict(solution.report),
@@ -71,6 +72,7 @@ def load(
     try:
         report = Report.from_saved(header["report"])
         domain = Box(**{axis: tuple(ends) for axis, ends in header["domain"].items()})
+        domain = domain.closed(*header.get("periodic", ()))
         problem = _problem(header, domain, problem, report, path)
         levels = tuple(
             _level(description, k, domain, arrays, activation, path)
