@@ -10,6 +10,7 @@ from tessella import gallery
 from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import Basis, Fields, Multilevel
 from tessella.collocation import Grid
+from tessella.conditions import Absorbing, Integral, MeanZero, Measured
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
 from tessella.features import Activation, RandomFeatures
@@ -28,6 +29,7 @@ from tessella.problem import (
     Initial,
     InitialVelocity,
     Neumann,
+    Periodic,
     Problem,
     Reference,
     Robin,
@@ -44,6 +46,7 @@ __all__ = [
     "LSMR",
     "LSQR",
     "RRQR",
+    "Absorbing",
     "Activation",
     "Ansatz",
     "Ball",
@@ -63,12 +66,16 @@ __all__ = [
     "Implicit",
     "Initial",
     "InitialVelocity",
+    "Integral",
     "Laplacian",
+    "MeanZero",
+    "Measured",
     "Multilevel",
     "NestedQR",
     "Neumann",
     "Normal",
     "NormalDerivative",
+    "Periodic",
     "PointCloud",
     "Polygon",
     "Problem",

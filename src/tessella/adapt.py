@@ -123,7 +123,8 @@ def check(problem: Problem, tol: float) -> None:
     axes = problem.domain.axes
     order = max(sum(t.orders) for e in problem.equations for t in e.operator.expand(axes))
     open_fields = [f for f in problem.fields if not callable(problem.multiplier(f))]
-    if order and not problem.conditions and open_fields:
+    closed = problem.domain.periodic == axes
+    if order and not problem.conditions and open_fields and not closed:
         raise ValueError(
             "the problem has no conditions, so its solution is not unique: add conditions=[...] "
             "or an ansatz"
@@ -133,7 +134,8 @@ def check(problem: Problem, tol: float) -> None:
             what = "the solution" if len(problem.fields) == 1 else f"the unknown {field!r}"
             raise ValueError(
                 f"equation and conditions fix derivatives only, so {what} is determined up to a "
-                f"constant: add a condition on its value, e.g. Dirichlet on one face"
+                f"constant: add a condition on its value, e.g. Dirichlet on one face, "
+                f"or MeanZero()"
             )
     if problem.domain.dimension not in FEATURES:
         raise ValueError(
@@ -274,8 +276,11 @@ class _Walk:
 
 
 def _first(problem: Problem) -> Plan:
-    """A few subdomains along the longest axis, in proportion along the others; more on a shape,
-    where they overlap."""
-    sides = problem.domain.upper - problem.domain.lower
-    start = 2 if isinstance(problem.domain, Box) and len(sides) > 1 else 4
-    return Plan(tuple(max(1, round(start * side / max(sides))) for side in sides))
+    """A few subdomains along the longest axis, in proportion along the others, where periodic two
+    at least; more on a shape, where they overlap."""
+    domain = problem.domain
+    sides = domain.upper - domain.lower
+    start = 2 if isinstance(domain, Box) and len(sides) > 1 else 4
+    fewest = [2 if axis in domain.periodic else 1 for axis in domain.axes]
+    counts = zip(fewest, sides, strict=True)
+    return Plan(tuple(max(few, round(start * side / max(sides))) for few, side in counts))

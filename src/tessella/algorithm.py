@@ -134,7 +134,7 @@ def _report(
         device=device_name(),
         rows=system.rows,
         columns=basis.columns,
-        columns_kept=len(reduced.kept),
+        columns_kept=int(np.count_nonzero(reduced.kept < basis.columns)),
         **_interfaces(system, basis),
         iterations=result.iterations,
         stop_reason=str(result.stop),

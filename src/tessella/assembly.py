@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
 
 from tessella.basis import AnyBasis, Basis, Multilevel, evaluate_blocks, per_field, window_tables
 from tessella.collocation import Rows, check_memory
+from tessella.conditions import IntegralCondition
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group, beside, bucket
 from tessella.linalg.iteration import Progress
+from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_sums
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.operators import Operator, Orders, function_values
@@ -23,14 +27,27 @@ CHUNK_BYTES = 1 << 26
 """Blocks are evaluated this many bytes at a time, which bounds XLA's temporaries."""
 
 
+class Total(NamedTuple):
+    """A condition on the solution as a whole: row . a = value."""
+
+    name: str
+    row: Array
+    value: float
+    weight: float | None
+
+
 @dataclass(frozen=True)
 class LeastSquares:
-    """min |M a - h|, with the rows of each equation and condition and their weights."""
+    """min |M a - h|, with the rows of each equation and condition and their weights.
+
+    The rows of `totals` are written as partial sums, which are unknowns too: the last columns of M.
+    """
 
     M: BlockMatrix
     h: Array
     parts: dict[str, slice]
     weights: dict[str, float]
+    totals: tuple[Total, ...] = ()
 
     @property
     def rows(self) -> int:
@@ -38,16 +55,19 @@ class LeastSquares:
 
     def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each part, in the units of its equation."""
-        residual = np.asarray(self.M.matvec(jnp.asarray(a))) - self.h
-        return {
+        padded = np.pad(a, (0, self.M.shape[1] - len(a)))
+        residual = np.asarray(self.M.matvec(jnp.asarray(padded))) - self.h
+        pointwise = {
             name: float(np.linalg.norm(residual[rows]) / np.sqrt(self.weights[name]))
             for name, rows in self.parts.items()
         }
+        return pointwise | {t.name: abs(float(t.row @ a) - t.value) for t in self.totals}
 
     def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Reduced:
         """Filter the blocks; the unknowns that are left are all the features kept."""
         filtered = rule.apply(self.M)
-        return Reduced(filtered.Q, self.h, filtered.kept, filtered.preconditioner)
+        parts = (filtered.Q, self.h, filtered.kept, filtered.preconditioner)
+        return Bordered(*parts, len(self.totals[0].row)) if self.totals else Reduced(*parts)
 
 
 @dataclass(frozen=True)
@@ -65,6 +85,16 @@ class Reduced:
     def preconditioned(self) -> Reduced:
         """The form for iterative solvers: this one."""
         return self
+
+
+@dataclass(frozen=True)
+class Bordered(Reduced):
+    """A system whose unknowns beyond the first `columns` are partial sums."""
+
+    columns: int
+
+    def coefficients(self, y: Array) -> Array:
+        return super().coefficients(y)[: self.columns]
 
 
 @dataclass(frozen=True)
@@ -150,6 +180,8 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
 
 def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSquares:
     """The system of the paper's loss; conditions without a weight are balanced."""
+    totals = tuple(_total(problem, basis, part) for part in rows if part.measure is not None)
+    rows = [part for part in rows if part.measure is None]
     n_rows = sum(len(part.points) for part in rows)
     columns = basis.columns
     if n_rows < columns:
@@ -174,7 +206,40 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
         M, h = M.scale_rows(factors), factors * h
     else:
         weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
-    return LeastSquares(M, h, weighed.parts, weights)
+    system = LeastSquares(M, h, weighed.parts, weights)
+    return _with_totals(system, totals) if totals else system
+
+
+def _total(problem: Problem, basis: AnyBasis, part: Rows) -> Total:
+    """The integral of every basis function, by the quadrature of the rows."""
+    assert isinstance(part.source, IntegralCondition) and part.measure is not None
+    check_memory(basis, len(part.points))
+    E, e = evaluate_at(problem, basis, part.source.operator, part.points)
+    row = np.asarray(E.rmatvec(jnp.asarray(part.measure)))
+    if not np.any(row):
+        raise ValueError(
+            f"{part.source.name!r} is zero whatever the solution is: drop it, or change `of`"
+        )
+    value = part.source.number - float(part.measure @ e)
+    return Total(part.source.name, row, value, part.source.weight)
+
+
+def _with_totals(system: LeastSquares, totals: tuple[Total, ...]) -> LeastSquares:
+    """Their rows below the system. Without a weight, the partial sums of a block weigh as much as
+    its rows of the first equation."""
+    equation = next(iter(system.parts.values()))
+    target = float(system.M.row_norms_squared()[equation].sum())
+    n = partial_sums(block_places(system.M)).rows
+    weights = [
+        target / (n * float(t.row @ t.row)) if t.weight is None else t.weight for t in totals
+    ]
+    scales = [math.sqrt(n * w) for w in weights]
+    M = add_dense_rows(system.M, [t.row for t in totals], scales)
+    ends = np.zeros((len(totals), n))
+    ends[:, -1] = [s * t.value for s, t in zip(scales, totals, strict=True)]
+    named = dict(zip((t.name for t in totals), weights, strict=True))
+    h = np.concatenate([system.h, ends.ravel()])
+    return LeastSquares(M, h, system.parts, system.weights | named, totals)
 
 
 def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders, Array]:
@@ -198,6 +263,9 @@ def evaluate_matrix(
     used = np.zeros(len(points), dtype=bool)
     for c in symbol.values():
         used |= c != 0
+    if not used.any():
+        symbol = symbol or {(0,) * points.shape[1]: np.zeros(len(points))}
+        used[:1] = True
     if used.all():
         groups = _evaluate_levels(basis, points, symbol)
     else:

@@ -244,6 +244,7 @@ def evaluate_blocks(
         decomposition.windowed,
         decomposition.centres[subdomains],
         decomposition.half_width,
+        decomposition.domain.periods,
         layers,
         rows,
         heights,
@@ -261,6 +262,7 @@ def _evaluate(
     divided: tuple[bool, ...],
     centres: jax.Array,
     half_width: jax.Array,
+    periods: jax.Array,
     layers: tuple[Layer, ...],
     rows: jax.Array,
     heights: jax.Array,
@@ -281,12 +283,19 @@ def _evaluate(
             centre,
             half_width,
             own,
-            points[r],
+            _nearby(points[r], centre, periods),
             window_sums[:, :, r],
             coefficients[:, r] * (filled < height),
         )
 
     return jax.vmap(block)(centres, layers, rows, heights)
+
+
+def _nearby(x: jax.Array, centre: jax.Array, periods: jax.Array) -> jax.Array:
+    """The points, moved by whole periods to where they are closest to the centre."""
+    around = jnp.where(periods > 0, periods, jnp.inf)
+    turns = jnp.round((x - centre) / around)
+    return x - turns * periods
 
 
 def _block(
@@ -378,6 +387,7 @@ def window_coefficients(
         decomposition.windowed,
         decomposition.centres[subdomains],
         decomposition.half_width,
+        decomposition.domain.periods,
         rows,
         heights,
         points,
@@ -392,6 +402,7 @@ def _evaluate_windows(
     divided: tuple[bool, ...],
     centres: jax.Array,
     half_width: jax.Array,
+    periods: jax.Array,
     rows: jax.Array,
     heights: jax.Array,
     points: jax.Array,
@@ -402,9 +413,8 @@ def _evaluate_windows(
 
     def block(centre: jax.Array, r: jax.Array, height: jax.Array) -> jax.Array:
         own = coefficients[:, r] * (filled < height)
-        found = _on_feature(
-            alphas, divided, centre, half_width, points[r], window_sums[:, :, r], own
-        )
+        x = _nearby(points[r], centre, periods)
+        found = _on_feature(alphas, divided, centre, half_width, x, window_sums[:, :, r], own)
         return jnp.stack(list(found.values()))
 
     return jax.vmap(block)(centres, rows, heights)

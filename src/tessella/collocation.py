@@ -10,18 +10,24 @@ from functools import partial
 import numpy as np
 
 from tessella.basis import AnyBasis
+from tessella.conditions import IntegralCondition
 from tessella.domain import Array, Box
 from tessella.memory import require
 from tessella.problem import Condition, Equation, Problem
+from tessella.quadrature import quadrature
 
 
 @dataclass(frozen=True)
 class Rows:
-    """One equation or condition and the points where it is enforced."""
+    """One equation or condition and the points where it is enforced.
+
+    With a `measure`, quadrature weights of the points, it is a single row: their weighted sum.
+    """
 
     source: Equation | Condition
     points: Array
     normals: Array | None = None
+    measure: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,8 @@ class Grid:
         return tuple(math.ceil(S * per_subdomain * factor - 1e-9) for S in decomposition.subdomains)
 
     def rows(self, problem: Problem, basis: AnyBasis) -> list[Rows]:
-        """The equations on the whole grid, then each condition on the grids of its parts.
+        """The equations on the whole grid, then each condition on the grids of its parts, at its
+        own points, or over the domain.
 
         A shape leaves holes in the grid, and subdomains at its boundary see fewer points than they
         have columns. The grid is refined until the rows outnumber the columns of all subdomains
@@ -97,6 +104,10 @@ def _rows(problem: Problem, basis: AnyBasis, counts: tuple[int, ...]) -> list[Ro
     inside = domain.closure(counts)
     found = [Rows(equation, inside) for equation in problem.equations]
     for condition in problem.conditions:
+        if isinstance(condition, IntegralCondition):
+            points, measure = quadrature(basis)
+            found.append(Rows(condition, points, measure=measure))
+            continue
         sample = partial(domain.boundary, counts=counts)
         found.append(Rows(condition, *condition.places(domain, sample)))
     return found

@@ -26,7 +26,8 @@ class Decomposition:
     Along an axis [a, b] with S subdomains the centres are S equally spaced points from a to b, and
     each subdomain is `overlap` spacings wide. Overlap 1 only touches; 2 is a good default; more
     overlap couples more subdomains at every point. `subdomains` and `overlap` are one number for
-    all axes or one per axis. An axis with one subdomain is not divided at all.
+    all axes or one per axis. An axis with one subdomain is not divided at all. Along a periodic
+    axis the spacing is (b - a) / S and the subdomains wrap around.
     """
 
     domain: Domain
@@ -58,6 +59,29 @@ class Decomposition:
         object.__setattr__(self, "subdomains", tuple(int(c) for c in counts))
         object.__setattr__(self, "overlap", tuple(float(v) for v in overlaps))
         assert len(self.subdomains) == len(self.overlap) == d
+        self._check_periodic()
+
+    def _check_periodic(self) -> None:
+        """A subdomain of a periodic axis must not meet itself."""
+        for axis, S, overlap in zip(self.domain.axes, self.subdomains, self.overlap, strict=True):
+            if axis not in self.domain.periodic:
+                continue
+            if S == 1:
+                raise ValueError(
+                    f"one subdomain along the periodic axis {axis!r} would be its own neighbour: "
+                    f"use at least two there"
+                )
+            if overlap > S:
+                raise ValueError(
+                    f"overlap={overlap:g} with {S} subdomains makes one wider than the periodic "
+                    f"axis {axis!r}, so that it meets itself: use at least {math.ceil(overlap)} "
+                    f"subdomains there, or an overlap of at most {S}"
+                )
+
+    @cached_property
+    def wraps(self) -> tuple[bool, ...]:
+        """Along which axes the last subdomain is the first one's neighbour."""
+        return tuple(axis in self.domain.periodic for axis in self.domain.axes)
 
     @property
     def count(self) -> int:
@@ -73,7 +97,8 @@ class Decomposition:
     def spacing(self) -> Array:
         """Distance between neighbouring centres per axis; the whole side where undivided."""
         sides = self.domain.upper - self.domain.lower
-        return sides / np.maximum(np.array(self.subdomains) - 1, 1)
+        gaps = np.array(self.subdomains) - 1 + np.array(self.wraps)
+        return sides / np.maximum(gaps, 1)
 
     @cached_property
     def half_width(self) -> Array:
@@ -97,7 +122,10 @@ class Decomposition:
         return np.stack(np.unravel_index(np.arange(self.count), self.subdomains), axis=1)
 
     def range_along(self, axis: int, x: Array) -> tuple[Index, Index]:
-        """First and last subdomain along an axis whose open interval contains each x."""
+        """First and last subdomain along an axis whose open interval contains each x.
+
+        Along a periodic axis numbers below 0 and from S on stand for subdomains beyond the seam.
+        """
         S = self.subdomains[axis]
         if S == 1:
             zero = np.zeros(len(x), dtype=np.int64)
@@ -107,7 +135,16 @@ class Decomposition:
         # Strict inequalities |s - i| < reach; rounding at an end only costs a zero window.
         first = np.floor(s - reach).astype(np.int64) + 1
         last = np.ceil(s + reach).astype(np.int64) - 1
+        if self.wraps[axis]:
+            return first, last
         return np.maximum(first, 0), np.minimum(last, S - 1)
+
+    def offsets(self, points: Array, members: Index) -> Array:
+        """From the centres of the members (B,) to their points (B, m, d), the shorter way round."""
+        away = points - self.centres[members][:, None]
+        period = np.where(self.wraps, self.domain.periods, np.inf)
+        turns = np.round(away / period)
+        return np.where(turns != 0, away - turns * self.domain.periods, away)
 
     def seen(self, points: Array) -> tuple[Index, Index]:
         """All pairs (subdomain, point) with the point inside, ordered by subdomain, then point."""
@@ -121,7 +158,10 @@ class Decomposition:
             inside = np.logical_and.reduce(
                 [p <= last for p, (_, last) in zip(position, ranges, strict=True)]
             )
-            chosen = tuple(p[inside] for p in position)
+            chosen = tuple(
+                p[inside] % S if wraps else p[inside]
+                for p, S, wraps in zip(position, self.subdomains, self.wraps, strict=True)
+            )
             subdomains.append(np.ravel_multi_index(chosen, self.subdomains))
             seen_points.append(index[inside])
         j, n = np.concatenate(subdomains), np.concatenate(seen_points)
@@ -145,7 +185,7 @@ class Decomposition:
         first = int(np.flatnonzero(gap)[0])
         place = ", ".join(f"{c:.6g}" for c in points[first])
         s = (points - self.domain.lower) / self.spacing
-        nearest = np.clip(np.round(s), 0, np.array(self.subdomains) - 1)
+        nearest = np.clip(np.round(s), 0, np.array(self.subdomains) - 1 + np.array(self.wraps))
         divided = np.array(self.subdomains) > 1
         smallest = 2 * float(np.max(np.abs(s - nearest)[:, divided], initial=0.0))
         raise ValueError(

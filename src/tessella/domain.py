@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -29,11 +30,13 @@ class Box(Domain):
 
     The order of the keywords is the order of the columns of every point array. The faces are named
     after the axis and its end: `xmin`, `xmax`, `ymin`, ... An axis called `t` is time: the
-    Laplacian and "the whole boundary" leave it out.
+    Laplacian and "the whole boundary" leave it out. A periodic axis (see `Periodic`) has no faces;
+    its two ends are one place.
     """
 
     axes: tuple[str, ...]
     bounds: Bounds
+    periodic: tuple[str, ...] = ()
 
     def __init__(self, **bounds: tuple[float, float]) -> None:
         if not bounds:
@@ -41,12 +44,22 @@ class Box(Domain):
         checked = tuple(interval(ends, f"Box axis {name!r}") for name, ends in bounds.items())
         object.__setattr__(self, "axes", tuple(bounds))
         object.__setattr__(self, "bounds", checked)
+        object.__setattr__(self, "periodic", ())
 
     def __repr__(self) -> str:
         inside = ", ".join(
             f"{a}=({lo:g}, {hi:g})" for a, (lo, hi) in zip(self.axes, self.bounds, strict=True)
         )
-        return f"Box({inside})"
+        closed = f" periodic in {', '.join(self.periodic)}" if self.periodic else ""
+        return f"Box({inside}){closed}"
+
+    def closed(self, *axes: str) -> Box:
+        """The same box with these axes periodic, besides those that are already."""
+        wanted = {self.axes[self.axis_index(axis)] for axis in axes} | set(self.periodic)
+        made = copy.copy(self)
+        made.__dict__.pop("periods", None)
+        object.__setattr__(made, "periodic", tuple(a for a in self.axes if a in wanted))
+        return made
 
     @cached_property
     def faces(self) -> dict[str, Face]:
@@ -64,7 +77,8 @@ class Box(Domain):
     @property
     def walls(self) -> tuple[str, ...]:
         """The faces of the spatial axes: what "the whole boundary" means for a condition."""
-        return tuple(name for name, f in self.faces.items() if self.axes[f.axis] != "t")
+        without = ("t", *self.periodic)
+        return tuple(name for name, f in self.faces.items() if self.axes[f.axis] not in without)
 
     def face(self, name: str) -> Face:
         return self.faces[self.part(name)]

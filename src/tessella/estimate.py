@@ -20,6 +20,7 @@ from functools import partial
 import numpy as np
 
 from tessella.collocation import Rows
+from tessella.conditions import IntegralCondition
 from tessella.domain import Array
 from tessella.operators import function_values
 from tessella.problem import Condition, Problem
@@ -39,13 +40,18 @@ SEED = 20_011
 
 
 def held_out(problem: Problem) -> list[Rows]:
-    """Every equation and condition at random points, which no grid contains."""
+    """Every equation and condition at random points, which no grid contains; measurements where
+    they were made."""
     domain = problem.domain
     draw = np.random.default_rng(SEED)
 
     interior = domain.scatter(INTERIOR, draw)
     rows = [Rows(equation, interior) for equation in problem.equations]
     for condition in problem.conditions:
+        if isinstance(condition, IntegralCondition):
+            share = float(np.prod(domain.upper - domain.lower)) / INTERIOR
+            rows.append(Rows(condition, interior, measure=np.full(INTERIOR, share)))
+            continue
         count = PER_FACE * (NARROW if callable(condition.on) else 1)
         sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
         rows.append(Rows(condition, *condition.places(domain, sample)))
@@ -53,10 +59,13 @@ def held_out(problem: Problem) -> list[Rows]:
 
 
 def residual(solution: Solution, rows: Sequence[Rows], weights: Mapping[str, float]) -> float:
-    """The square root of the paper's loss at these points."""
+    """The square root of the paper's loss at these points; integrals are those of the solution."""
     loss = 0.0
     for part in rows:
         source, name = part.source, part.source.name
+        if isinstance(source, IntegralCondition):
+            loss += weights[name] * (solution.integral(source.operator) - source.number) ** 2
+            continue
         given = source.value if isinstance(source, Condition) else source.rhs
         defect = solution.apply(source.operator, part.points, part.normals) - function_values(
             given, part.points, f"{name} value"

@@ -34,6 +34,8 @@ class Domain:
 
     axes: tuple[str, ...]
     bounds: Bounds
+    periodic: tuple[str, ...] = ()
+    """The axes whose ends are the same place; a Box may have some."""
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -103,6 +105,20 @@ class Domain:
         """Of the bounding box."""
         return float(np.linalg.norm(self.upper - self.lower))
 
+    @cached_property
+    def periods(self) -> Array:
+        """The length of every periodic axis; 0 for the others."""
+        closed = np.array([axis in self.periodic for axis in self.axes])
+        return np.where(closed, self.upper - self.lower, 0.0)
+
+    def wrapped(self, points: Array) -> Array:
+        """The same places with coordinates of periodic axes in [low, high): the ends coincide."""
+        if not self.periodic:
+            return points
+        around = np.where(self.periods > 0, self.periods, 1.0)
+        turns = np.where(self.periods > 0, np.floor((points - self.lower) / around), 0.0)
+        return np.where(turns != 0, points - turns * around, points)
+
     def axis_index(self, name: str) -> int:
         if name not in self.axes:
             raise ValueError(f"unknown axis {name!r}: this domain has {', '.join(self.axes)}")
@@ -130,10 +146,12 @@ class Domain:
 
     def grid(self, counts: tuple[int, ...]) -> Array:
         """Regular grid of the bounding box, end points included, one row per point, last axis
-        fastest."""
+        fastest. Along a periodic axis the upper end, which is the lower one, is left out."""
         ticks = [
-            np.linspace(low, high, n) if n > 1 else np.array([(low + high) / 2])
-            for (low, high), n in zip(self.bounds, counts, strict=True)
+            np.linspace(low, high, n, endpoint=axis not in self.periodic)
+            if n > 1
+            else np.array([(low + high) / 2])
+            for axis, (low, high), n in zip(self.axes, self.bounds, counts, strict=True)
         ]
         return np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, self.dimension)
 

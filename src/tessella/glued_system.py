@@ -17,9 +17,14 @@ from tessella.interfaces import GluedBasis
 from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.linalg.condensation import Condensed, condensation_flops, condense
 from tessella.linalg.iteration import Progress
+from tessella.linalg.partial_sums import partial_sums
 from tessella.linalg.preconditioners import Unpreconditioned
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.threads import side_by_side, single_threaded_blas
+from tessella.local_rows import Summed
+
+SUM = -1
+"""Stands for an axis where a subdomain's part of an integral takes the place of a face."""
 
 
 @dataclass(frozen=True)
@@ -41,9 +46,11 @@ class GluedSystem:
     """All local systems: blocks of distinct subdomains, right-hand sides of all.
 
     columns    numbers of every subdomain's coefficients, (J, C)
-    face_of    [axis, side] -> the number of every subdomain's face there, -1 on the boundary
+    face_of    [axis, side] -> the number of every subdomain's face there, -1 on the boundary;
+               [SUM, i] -> that of its part of the i-th integral, a face of one trace
     starts     where the traces of every face begin, and their number at the end
     positions  of the faces, in units of the domain's sides
+    sums       the integrals, whose rows tie the parts together along a tree of partial sums
     """
 
     basis: GluedBasis
@@ -55,10 +62,26 @@ class GluedSystem:
     face_of: dict[tuple[int, int], np.ndarray]
     starts: np.ndarray
     positions: Array
+    sums: tuple[Summed, ...] = ()
 
     @property
     def rows(self) -> int:
-        return sum(len(k.members) * (len(k.free) + len(k.coupled)) for k in self.kinds)
+        local = sum(len(k.members) * (len(k.free) + len(k.coupled)) for k in self.kinds)
+        return local + len(self._sum_rows()[1])
+
+    def _sum_rows(self) -> tuple[list[tuple[int, int, float]], Array]:
+        """(face, row, coefficient) of the rows that add up the integrals, and their right sides."""
+        entries: list[tuple[int, int, float]] = []
+        right: list[float] = []
+        tree = partial_sums(self.basis.decomposition.positions)
+        for i, total in enumerate(self.sums):
+            first, start = int(self.face_of[SUM, i][0]), len(right) - tree.leaves
+            for item, parent in enumerate(tree.parent[:-1].tolist()):
+                entries.append((first + item, start + parent, 1.0))
+                if item >= tree.leaves:
+                    entries.append((first + item, start + item, -1.0))
+            right += [0.0] * (tree.rows - tree.leaves - 1) + [total.scale * total.value]
+        return entries, np.array(right)
 
     @property
     def traces(self) -> int:
@@ -124,12 +147,16 @@ class GluedSystem:
                 height = min(own.stop, len(c.triangle))  # below, its columns are zero
                 values[face].append(c.triangle[:height, own])
                 rows[face].append(first[j] + np.arange(height))
+        entries, right = self._sum_rows()
+        for face, row, coefficient in entries:
+            values[face].append(np.array([[coefficient]]))
+            rows[face].append(first[-1] + np.array([row]))
         blocks = [
             Block(np.concatenate(v), np.concatenate(r), self.numbers(face))
             for face, (v, r) in enumerate(zip(values, rows, strict=True))
         ]
-        matrix = from_blocks(blocks, (int(first[-1]), self.traces), self.positions)
-        return matrix, np.concatenate(g)
+        shape = (int(first[-1]) + len(right), self.traces)
+        return from_blocks(blocks, shape, self.positions), np.concatenate([*g, right])
 
     def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each equation and condition, in its units."""
@@ -137,10 +164,14 @@ class GluedSystem:
         r = np.zeros_like(self.h)
         for kind in self.kinds:
             r[kind.members] = local[kind.members] @ kind.values - self.h[kind.members]
-        return {
+        pointwise = {
             name: math.sqrt(sum(float(np.sum(r[m, rows] ** 2)) for m, rows in places))
             / math.sqrt(self.weights[name])
             for name, places in self.places.items()
+        }
+        return pointwise | {
+            total.name: abs(float(r[:, total.rows.start].sum()) / total.scale - total.value)
+            for total in self.sums
         }
 
     @cached_property
@@ -162,12 +193,20 @@ class GluedSystem:
             Block(block, first[j] + np.arange(len(block)), self.columns[j])
             for j, block in enumerate(own)
         ]
-        for face, both in enumerate(touched):
+        entries, right = self._sum_rows()
+        added: list[list[tuple[int, float]]] = [[] for _ in self.positions]
+        for face, row, coefficient in entries:
+            added[face].append((row, coefficient))
+        for face, sides in enumerate(touched):
             columns = J * C + self.numbers(face)
-            minus = np.tile(-np.eye(len(columns)), (2, 1))
-            blocks.append(Block(minus, np.concatenate(both), columns))
+            minus = np.tile(-np.eye(len(columns)), (len(sides), 1))
+            own_sums = np.array([[c] for _, c in added[face]]).reshape(-1, len(columns))
+            at = first[-1] + np.array([row for row, _ in added[face]], dtype=np.int64)
+            values = np.concatenate([minus, own_sums])
+            blocks.append(Block(values, np.concatenate([*sides, at]), columns))
         places = np.concatenate([self.basis.decomposition.positions, self.positions])
-        return from_blocks(blocks, (int(first[-1]), J * C + self.traces), places)
+        shape = (int(first[-1]) + len(right), J * C + self.traces)
+        return from_blocks(blocks, shape, places)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tessella.basis import evaluate_blocks, per_field, window_tables
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
-from tessella.glued_system import GluedSystem, Kind
+from tessella.glued_system import SUM, GluedSystem, Kind
 from tessella.interfaces import (
     Glued,
     GluedBasis,
@@ -20,6 +20,7 @@ from tessella.interfaces import (
     glued_bases,
     interior_faces,
 )
+from tessella.linalg.partial_sums import partial_sums
 from tessella.linalg.threads import side_by_side
 from tessella.local_rows import Layout, LocalRows, local_rows
 from tessella.memory import require
@@ -38,10 +39,13 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
 
     first = np.array([members[0] for members in groups])
     x = np.zeros((layout.height, tiling.domain.dimension))
-    for slot in (*layout.inside, *(s for slots in layout.faces.values() for s in slots)):
+    on_faces = (slot for slots in layout.faces.values() for slot in slots)
+    for slot in (*layout.inside, *on_faces, *layout.sums):
         x[slot.rows] = slot.points * tiling.half_width
-    values = np.zeros((len(groups), C[-1], layout.height))
     points = tiling.centres[first][:, None] + x
+    for data in rows.data:
+        points[:, data.rows] = data.x[first]
+    values = np.zeros((len(groups), C[-1], layout.height))
     for number, own in enumerate(bases):
         assert isinstance(own, Glued)
         symbol = {alpha: c[first] for (f, alpha), c in rows.symbol.items() if f == number}
@@ -64,6 +68,13 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
                 traces = np.arange(slot.rows.start, slot.rows.start + layout.traces[axis])
                 free[traces] = False
                 coupled.append(traces)
+        for part in rows.data:
+            free[part.rows.start + part.counts[members[0]] : part.rows.stop] = False
+        for number, total in enumerate(rows.sums):
+            free[total.rows] = False
+            block[:, total.rows.start] = total.scale * block[:, total.rows].sum(axis=1)
+            coupled.append(np.array([total.rows.start]))
+            faces.append((SUM, number))
         matched = np.concatenate(coupled) if coupled else np.zeros(0, dtype=np.int64)
         return Kind(members, block, np.flatnonzero(free), matched, tuple(faces))
 
@@ -71,10 +82,10 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
     kinds = side_by_side(kind, range(len(groups)), work)
 
     traces = tuple(n * m for n, m in zip(orders, layout.traces, strict=True))
-    numbering = _number_faces(tiling, traces)
+    numbering = _number_faces(tiling, traces, len(rows.sums))
     numbers = _number_columns(tiling.count, C)
     system = GluedSystem(
-        basis, tuple(kinds), rows.h, rows.places, rows.weights, numbers, *numbering
+        basis, tuple(kinds), rows.h, rows.places, rows.weights, numbers, *numbering, rows.sums
     )
     columns = basis.columns + system.traces
     if system.rows < columns:
@@ -97,9 +108,12 @@ def _number_columns(J: int, C: np.ndarray) -> np.ndarray:
 
 
 def _number_faces(
-    tiling: Decomposition, traces: tuple[int, ...]
+    tiling: Decomposition, traces: tuple[int, ...], integrals: int
 ) -> tuple[dict[tuple[int, int], np.ndarray], np.ndarray, Array]:
-    """`face_of`, `starts` and `positions` of a GluedSystem; `traces` per face of each axis."""
+    """`face_of`, `starts` and `positions` of a GluedSystem; `traces` per face of each axis.
+
+    The partial sums of every integral follow, as faces of one trace each.
+    """
     d = tiling.domain.dimension
     face_of = {(axis, side): np.full(tiling.count, -1) for axis in range(d) for side in (0, 1)}
     widths, positions = [0], []
@@ -108,21 +122,29 @@ def _number_faces(
         face_of[f.axis, 1][f.below] = face_of[f.axis, 0][f.above] = numbers
         widths += [traces[f.axis]] * len(f.below)
         positions.append(f.positions)
+    tree = partial_sums(tiling.positions)
+    for number in range(integrals):
+        face_of[SUM, number] = len(widths) - 1 + np.arange(tiling.count)
+        widths += [1] * (tree.rows - 1)
+        positions.append(tree.positions[:-1])
     return face_of, np.cumsum(widths), np.concatenate(positions)
 
 
 def _equal_subdomains(rows: LocalRows, shared: bool) -> list[np.ndarray]:
-    """Subdomains grouped by their coefficients; without a shared draw every one is alone."""
+    """Subdomains grouped by their coefficients; without a shared draw every one is alone, and so
+    is one with measurements."""
     J = len(rows.h)
     if not shared:
         return [np.array([j]) for j in range(J)]
     found: dict[bytes, list[int]] = {}
     table = np.stack([rows.symbol[alpha] for alpha in sorted(rows.symbol)], axis=1)
+    alone = sum(part.counts for part in rows.data) * np.ones(J)
     glued = np.zeros((J, len(rows.glued)), dtype=bool)
     for i, members in enumerate(rows.glued.values()):
         glued[members, i] = True
     for j in range(J):
-        found.setdefault(table[j].tobytes() + glued[j].tobytes(), []).append(j)
+        key = str(j).encode() if alone[j] else table[j].tobytes() + glued[j].tobytes()
+        found.setdefault(key, []).append(j)
     return [np.array(members) for members in found.values()]
 
 

@@ -138,13 +138,18 @@ class Faces:
 
 
 def interior_faces(tiling: Decomposition) -> list[Faces]:
-    """The interior faces, axis by axis; positions are in units of the domain's sides."""
+    """The interior faces, axis by axis; positions are in units of the domain's sides.
+
+    Along a periodic axis the last subdomain lies below the first one: their face is the seam.
+    """
     found = []
     numbers = np.arange(tiling.count).reshape(tiling.subdomains)
     for axis, S in enumerate(tiling.subdomains):
-        below = np.take(numbers, np.arange(S - 1), axis=axis).ravel()
-        above = np.take(numbers, np.arange(1, S), axis=axis).ravel()
+        last = S if tiling.wraps[axis] else S - 1
+        below = np.take(numbers, np.arange(last), axis=axis).ravel()
+        above = np.take(numbers, np.arange(1, last + 1) % S, axis=axis).ravel()
         positions = (tiling.positions[below] + tiling.positions[above]) / 2
+        positions[tiling.multi_index[below, axis] == S - 1, axis] = 1.0
         found.append(Faces(axis, below, above, positions))
     return found
 

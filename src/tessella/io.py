@@ -45,6 +45,7 @@ def save(solution: Solution, path: str | Path) -> Path:
         "problem": problem.name,
         "parameters": problem.parameters,
         "domain": problem.domain.describe(),
+        "periodic": problem.domain.periodic,
         "ansatz": {name: _describe_ansatz(problem.ansatz_of(name)) for name in problem.fields},
         "levels": [_describe_level(level) for level in _levels(solution)],
         "report": dataclasses.asdict(solution.report),
@@ -114,7 +115,8 @@ def _problem(
     header: dict[str, Any], given: Problem | None, report: Report, path: str | Path
 ) -> Problem:
     if given is not None:
-        if json.loads(json.dumps(given.domain.describe())) != header["domain"]:
+        described = json.loads(json.dumps(given.domain.describe()))
+        if described != header["domain"] or list(given.domain.periodic) != header["periodic"]:
             raise ValueError(
                 f"{path} was solved on {_shown(header['domain'])}, the given problem on "
                 f"{given.domain!r}"
@@ -131,7 +133,7 @@ def _problem(
     names = tuple(ansatz)
     unknowns: list[Operator] = [Identity()] if len(names) == 1 else [Field(name) for name in names]
     return Problem(
-        _domain(header["domain"], path),
+        _periodic(_domain(header["domain"], path), header["periodic"]),
         [Equation(unknown, name=UNKNOWN) for unknown in unknowns],
         ansatz={name: Ansatz(**own) for name, own in ansatz.items()},
         fields=names,
@@ -144,6 +146,10 @@ def _whole(levels: tuple[Basis, ...], fields: Sequence[str]) -> AnyBasis:
     if len(fields) > 1:
         return Fields(**dict(zip(fields, levels, strict=True)))
     return levels[0] if len(levels) == 1 else Multilevel(levels)
+
+
+def _periodic(domain: Domain, axes: Sequence[str]) -> Domain:
+    return domain.closed(*axes) if isinstance(domain, Box) and axes else domain
 
 
 def _domain(description: dict[str, Any], path: str | Path) -> Domain:

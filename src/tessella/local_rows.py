@@ -3,13 +3,16 @@
 Every subdomain has the same layout of rows at the same local points: the equations at Gauss points
 inside, and on each of its 2d faces some slots of rows at the face's Gauss points. On an outer face
 a slot holds a condition; on an interior one it holds a normal derivative, turned into orthonormal
-modes, of which the first are matched with the traces and the others with zero.
+modes, of which the first are matched with the traces and the others with zero. After these come
+measurements, in the subdomain that contains their point, and integrals, which glueing sums up.
 
 Weights follow the norms in which a solution depends on its data. With k_i the wavenumber that the
 features resolve along axis i and W = sum_alpha |c_alpha| k^alpha the size of the equation there,
 the m-th normal derivative on a face across axis i weighs W k_i^(-m - 1/2) against the equation (for
 the Laplacian: k^(3/2) for the value, k^(1/2) for the normal derivative). A condition without weight
-weighs as much as the normal derivative of its size. Each unknown of a system has its own W.
+weighs as much as the normal derivative of its size; measurements each as a piece of face of the
+size that the features resolve; an integral's partial sums as a subdomain's equation. Each unknown
+of a system has its own W.
 """
 
 from __future__ import annotations
@@ -21,8 +24,11 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.collocation import Grid
+from tessella.conditions import IntegralCondition, PointCondition
+from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.interfaces import GluedBasis, common_degree, face_modes, gauss, glue_orders
+from tessella.linalg.partial_sums import partial_sums
 from tessella.operators import Orders, function_values
 from tessella.problem import Condition, Equation, Problem
 
@@ -41,10 +47,14 @@ class Layout:
 
     inside  one slot per equation
     faces   [axis, side] -> slots of that face; `modes` and `traces` belong to the faces of an axis
+    data    per `Measured`, as many rows as the subdomain with most of its points needs
+    sums    one slot per `Integral`
     """
 
     inside: tuple[Slot, ...]
     faces: dict[tuple[int, int], tuple[Slot, ...]]
+    data: tuple[slice, ...]
+    sums: tuple[Slot, ...]
     modes: tuple[Array, ...]
     traces: tuple[int, ...]
     height: int
@@ -79,7 +89,42 @@ def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layo
             glued = sum(own[axis] for own in orders) if tiling.subdomains[axis] > 1 else 0
             z = np.insert(points, axis, 2.0 * side - 1.0, axis=1)
             faces[axis, side] = slots(max(held, glued), z, weights)
-    return Layout(inside, faces, tuple(modes), tuple(traces), start)
+    data = []
+    for condition in problem.conditions:
+        if isinstance(condition, PointCondition):
+            most = int(np.bincount(_owners(tiling, condition)).max())
+            data.append(slice(start, start + most))
+            start += most
+    integrals = sum(isinstance(c, IntegralCondition) for c in problem.conditions)
+    sums = slots(integrals, *gauss(tuple(max(n, SUM_POINTS) for n in counts)))
+    return Layout(inside, faces, tuple(data), sums, tuple(modes), tuple(traces), start)
+
+
+SUM_POINTS = 10
+"""Fewest Gauss points per axis and subdomain for an integral."""
+
+
+def _owners(tiling: Decomposition, condition: PointCondition) -> np.ndarray:
+    """The subdomain of every measurement."""
+    subdomain, point = tiling.seen(tiling.domain.wrapped(condition.points))
+    return subdomain[np.argsort(point)]
+
+
+class Scattered(NamedTuple):
+    """Rows whose points every subdomain has for itself: x (J, n, d), of which `counts` are used."""
+
+    rows: slice
+    x: Array
+    counts: np.ndarray
+
+
+class Summed(NamedTuple):
+    """An integral: scale * (the sum of these rows over all subdomains) = scale * value."""
+
+    name: str
+    rows: slice
+    scale: float
+    value: float
 
 
 Symbol = dict[tuple[int, Orders], Array]
@@ -94,6 +139,8 @@ class LocalRows:
     places   name of an equation or condition -> (subdomains, rows) that hold it
     glued    [axis, side] -> which subdomains have a neighbour there
     held     [axis, side] -> how many conditions the domain's face has
+    data     measurements
+    sums     integrals, whose rows are quadrature weights times the integrand
     """
 
     layout: Layout
@@ -103,6 +150,8 @@ class LocalRows:
     weights: dict[str, float]
     glued: dict[tuple[int, int], np.ndarray]
     held: dict[tuple[int, int], int]
+    data: tuple[Scattered, ...]
+    sums: tuple[Summed, ...]
 
 
 def points_per_subdomain(basis: GluedBasis, grid: Grid) -> tuple[int, ...]:
@@ -128,11 +177,26 @@ def local_rows(problem: Problem, basis: GluedBasis, grid: Grid) -> LocalRows:
     for equation, slot in zip(problem.equations, rows.layout.inside, strict=True):
         weight = rows.equation_weight(equation, slot)
         rows.fill(equation, slot, rows.everywhere, None, weight, 1.0 / len(rows.everywhere))
+    data, sums = iter(rows.layout.data), iter(rows.layout.sums)
+    scattered, summed = [], []
     for condition in problem.conditions:
-        rows.hold(condition)
+        if isinstance(condition, PointCondition):
+            scattered.append(rows.measure(condition, next(data)))
+        elif isinstance(condition, IntegralCondition):
+            summed.append(rows.add_up(condition, next(sums)))
+        else:
+            rows.hold(condition)
     rows.glue()
     return LocalRows(
-        rows.layout, rows.symbol, rows.h, rows.places, rows.weights, rows.glued, rows.used
+        rows.layout,
+        rows.symbol,
+        rows.h,
+        rows.places,
+        rows.weights,
+        rows.glued,
+        rows.used,
+        tuple(scattered),
+        tuple(summed),
     )
 
 
@@ -270,21 +334,73 @@ class _Filling:
         found: list[tuple[Slot, np.ndarray, Array, int]],
         whole: float,
     ) -> float:
-        sizes, rate, W = np.zeros(len(self.problem.fields)), 0.0, self.equation_sizes
+        sizes, rate = np.zeros(len(self.problem.fields)), 0.0
         for slot, members, normal, axis in found:
             x = self.points(slot, members)
             normals = np.tile(normal, (len(x), 1))
             share = self._measure(condition, slot, members, axis) / whole
             sizes += share * self.sizes(condition, x, normals)
             rate += share / self.wavenumbers[axis]
-        relative = float(np.sum(sizes[sizes > 0] / W[sizes > 0]))
+        relative = self._relative(sizes)
         return relative**-2 * rate * whole / self.volume if relative > 0 else 1.0
+
+    def _relative(self, sizes: Array) -> float:
+        """Sizes on every unknown in units of what the equations ask of it."""
+        W = self.equation_sizes
+        return float(np.sum(sizes[sizes > 0] / W[sizes > 0]))
+
+    def measure(self, condition: PointCondition, rows: slice) -> Scattered:
+        """Rows of measurements, each in the subdomain that contains its point."""
+        x, n = self.problem.domain.wrapped(condition.points), len(condition.points)
+        owner = _owners(self.tiling, condition)
+        counts = np.bincount(owner, minlength=self.tiling.count)
+        order = np.argsort(owner, kind="stable")
+        rank = np.empty(n, dtype=np.int64)
+        rank[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
+        weight, relative = condition.weight, self._relative(self.sizes(condition, x, None))
+        if weight is None:
+            share = n / float(np.prod(self.wavenumbers)) / self.volume
+            weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
+        scale, at = math.sqrt(weight / n), (owner, rows.start + rank)
+        for number, field in enumerate(self.problem.fields):
+            for alpha, c in self.problem.symbol(condition.operator, x, None, field).items():
+                self.table(number, alpha)[at] = scale * c
+        value = function_values(condition.value, condition.points, f"{condition.name} value")
+        self.h[at] = scale * (value - self.problem.lift(condition.operator, x))
+        self.places[condition.name] = [(self.everywhere, rows)]
+        self.weights[condition.name] = weight
+        own = np.repeat(self.tiling.centres[:, None], rows.stop - rows.start, axis=1)
+        own[owner, rank] = x
+        return Scattered(rows, own, counts)
+
+    def add_up(self, condition: IntegralCondition, slot: Slot) -> Summed:
+        """Rows of an integral: quadrature weights times its integrand, not yet added up."""
+        x, J = self.points(slot, self.everywhere), self.tiling.count
+        measure = self.volume / J * slot.weights
+        for number, field in enumerate(self.problem.fields):
+            for alpha, c in self.problem.symbol(condition.operator, x, None, field).items():
+                self.table(number, alpha)[:, slot.rows] = c.reshape(J, -1) * measure
+        lift = self.problem.lift(condition.operator, x).reshape(J, -1)
+        n = partial_sums(self.tiling.positions).rows
+        relative = self._relative(self.sizes(condition, x, None))
+        if relative == 0.0:
+            raise ValueError(
+                f"{condition.name!r} is zero whatever the solution is: drop it, or change `of`"
+            )
+        weight = condition.weight
+        if weight is None:
+            weight = (relative * self.volume) ** -2 * J / n
+        self.weights[condition.name] = weight
+        value = condition.number - float(np.sum(lift * measure))
+        return Summed(condition.name, slot.rows, math.sqrt(n * weight), value)
 
     def glue(self) -> None:
         """On interior faces, the value and the normal derivatives below the equation's order."""
         W, orders = self.equation_sizes, glue_orders(self.problem)
         for (axis, side), slots in self.layout.faces.items():
-            inner = np.setdiff1d(self.everywhere, self._at_end(axis, side))
+            inner = self.everywhere
+            if not self.tiling.wraps[axis]:
+                inner = np.setdiff1d(self.everywhere, self._at_end(axis, side))
             self.glued[axis, side] = inner
             if not len(inner):
                 continue

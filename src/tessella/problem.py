@@ -27,6 +27,7 @@ from tessella.operators import (
     function_values,
     symbol,
 )
+from tessella.periodicity import check_periodicity
 
 On = tuple[str, ...] | Sequence[str] | str | Function | None
 """Where a condition lies: named parts of the boundary, a function that chooses, or all of it."""
@@ -87,10 +88,17 @@ class Condition:
         """The parts of the boundary it lies on; of a function's, all that it chooses from."""
         names = domain.walls if self.on is None or callable(self.on) else self.on
         if not names:
+            others = [axis for axis in domain.axes if axis not in domain.periodic]
             raise ValueError(
                 f"{self.name} lies on all faces of the spatial axes, but {domain!r} has none: "
-                f"name the faces, e.g. on='{domain.axes[0]}min'"
+                + (f"name the faces, e.g. on='{others[0]}min'" if others else "drop it")
             )
+        for name in names:
+            if name[:-3] in domain.periodic:
+                raise ValueError(
+                    f"{self.name} lies on {name!r}, but the axis {name[:-3]!r} is periodic and has "
+                    f"no faces: drop the condition there, or Periodic({name[:-3]!r})"
+                )
         return tuple(domain.part(name) for name in names)
 
     def chosen(self, points: Array) -> NDArray[np.bool_]:
@@ -126,7 +134,7 @@ def Dirichlet(
     of: Operator | None = None,
 ) -> Condition:
     """u = value. `of` says of which unknown, where there are several: `of=Field("p")`."""
-    operator, name = _of(Identity(), of, name)
+    operator, name = of_unknown(Identity(), of, name)
     return Condition(operator, value, on, weight, name)
 
 
@@ -138,7 +146,7 @@ def Neumann(
     of: Operator | None = None,
 ) -> Condition:
     """du/dn = value, with the outward normal n; `of` as for Dirichlet."""
-    operator, name = _of(NormalDerivative(), of, name)
+    operator, name = of_unknown(NormalDerivative(), of, name)
     return Condition(operator, value, on, weight, name)
 
 
@@ -152,7 +160,7 @@ def Robin(
     of: Operator | None = None,
 ) -> Condition:
     """alpha u + beta du/dn = value, with the outward normal n; `of` as for Dirichlet."""
-    operator, name = _of(alpha * Identity() + beta * NormalDerivative(), of, name)
+    operator, name = of_unknown(alpha * Identity() + beta * NormalDerivative(), of, name)
     return Condition(operator, value, on, weight, name)
 
 
@@ -164,7 +172,7 @@ def Initial(
     of: Operator | None = None,
 ) -> Condition:
     """u = value where the time axis begins; `of` as for Dirichlet."""
-    operator, name = _of(Identity(), of, name)
+    operator, name = of_unknown(Identity(), of, name)
     return Condition(operator, value, (f"{axis}min",), weight, name)
 
 
@@ -176,17 +184,34 @@ def InitialVelocity(
     of: Operator | None = None,
 ) -> Condition:
     """du/dt = value where the time axis begins; `of` as for Dirichlet."""
-    operator, name = _of(Derivative(**{axis: 1}), of, name)
+    operator, name = of_unknown(Derivative(**{axis: 1}), of, name)
     return Condition(operator, value, (f"{axis}min",), weight, name)
 
 
-def _of(operator: Operator, of: Operator | None, name: str) -> tuple[Operator, str]:
+def of_unknown(operator: Operator, of: Operator | None, name: str) -> tuple[Operator, str]:
     """The operator of one unknown, and the condition's name with the unknown's."""
     if of is None:
         return operator, name
     if not isinstance(of, Operator):
         raise TypeError(f"{name} of={of!r}: name the unknown by its Field, e.g. of=Field('u')")
     return operator @ of, f"{name} of {of.name}" if isinstance(of, Field) else name
+
+
+@dataclass(frozen=True, init=False)
+class Periodic(Condition):
+    """An axis that closes on itself: `Periodic("x")` among the conditions of a Problem.
+
+    It has no rows and no residual. The subdomains wrap around the axis: overlapping ones make the
+    solution and its derivatives the same at both ends by construction, and side by side the seam is
+    an interior face like any other. Along such an axis there must be at least two of them.
+    Coefficients, right-hand sides and ansatz must be periodic too.
+    """
+
+    axis: str = ""
+
+    def __init__(self, axis: str) -> None:
+        super().__init__(Identity(), name=f"periodic in {axis}")
+        object.__setattr__(self, "axis", axis)
 
 
 @dataclass(frozen=True)
@@ -248,7 +273,8 @@ class Problem:
     mapping from its name; unknowns left out of `ansatz` have none.
 
     `exact` is optional and used for error reports only: a function, or a `Reference` at some
-    points. `parameters` are numbers worth remembering in results.
+    points. `parameters` are numbers worth remembering in results. A `Periodic` among the conditions
+    makes the domain's axis periodic and is not kept as a condition.
     """
 
     domain: Domain
@@ -270,6 +296,10 @@ class Problem:
                 f"HalfSpace, Implicit and PointCloud make other shapes"
             )
         self.domain.check()
+        axes = tuple(c.axis for c in conditions if isinstance(c, Periodic))
+        conditions = tuple(c for c in conditions if not isinstance(c, Periodic))
+        if axes:
+            object.__setattr__(self, "domain", _closed(self.domain, axes))
         for equation in equations:
             _check_kind(equation, Equation, "equation")
         for condition in conditions:
@@ -277,11 +307,13 @@ class Problem:
         named = _distinct_names((*equations, *conditions))
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
-        object.__setattr__(self, "fields", _fields(self))
         for condition in conditions:
             self._try(condition)
+        object.__setattr__(self, "fields", _fields(self))
         _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
         _check_per_field(self.exact, None, "exact", self.fields)
+        if axes:
+            check_periodicity(self)
 
     def _try(self, condition: Condition) -> None:
         """Refuse a condition on an unknown part, or on no point at all."""
@@ -435,6 +467,21 @@ def _check_per_field(
             f"Problem {argument} must be a mapping from the unknowns ({', '.join(fields)}), "
             f"got {value!r}"
         )
+
+
+def _closed(domain: Domain, axes: tuple[str, ...]) -> Box:
+    """The domain with these axes periodic."""
+    if not isinstance(domain, Box):
+        raise ValueError(
+            f"Periodic({axes[0]!r}) needs a Box, whose faces match, but the domain is {domain!r}"
+        )
+    for number, axis in enumerate(axes):
+        domain.axis_index(axis)
+        if axis in axes[:number] or axis in domain.periodic:
+            raise ValueError(
+                f"the axis {axis!r} is made periodic twice: drop one Periodic({axis!r})"
+            )
+    return domain.closed(*axes)
 
 
 def _distinct_names(parts: Sequence[Any]) -> tuple[Any, ...]:

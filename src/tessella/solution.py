@@ -21,6 +21,7 @@ from tessella.linalg.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.operators import Identity, Operator, Orders
 from tessella.problem import Problem, Reference
+from tessella.quadrature import quadrature
 from tessella.report import Report, error_norms
 
 if TYPE_CHECKING:
@@ -72,6 +73,7 @@ class Solution:
         """
         x = self.problem.domain.points(points)
         _check_inside(self.problem, x)
+        x = self.problem.domain.wrapped(x)
         values = self.problem.lift(operator, x, normals)
         fields = self.problem.fields
         offset = 0
@@ -83,6 +85,12 @@ class Solution:
                     values += _superpose(level, own, x, symbol)
                 offset += level.columns
         return values
+
+    def integral(self, operator: Operator | None = None) -> float:
+        """The integral over the domain of an operator applied to the solution, by default of the
+        solution itself; by Gauss points between the edges of all subdomains."""
+        points, weights = quadrature(self.basis)
+        return float(weights @ self.apply(operator or Identity(), points))
 
     def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
         """Normalised L1, relative L2 and maximum error against the exact solution."""

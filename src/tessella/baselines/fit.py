@@ -54,6 +54,12 @@ def fit(
             f"networks are trained for one unknown, this problem has {len(problem.fields)} "
             f"({', '.join(problem.fields)}): use solve"
         )
+    for part in rows:
+        if part.measure is not None:
+            raise ValueError(
+                f"{name} trains on points and cannot hold {part.source.name!r}, an integral over "
+                f"the domain: use solve, or drop the condition"
+            )
     watch = Stopwatch()
     with watch.phase("assemble"):
         objective, weighed, weights = least_squares(problem, basis, rows)

@@ -127,7 +127,7 @@ def build_objective(
     batches, seen_rows, seen_places, offset = [], [], [], 0
     for members, rows, heights in pairs or gather_pairs(decomposition, points, features.columns):
         coefficients = window_coefficients(basis, members, rows, heights, points, tables, symbol)
-        z = (points[rows] - decomposition.centres[members, None]) / decomposition.half_width
+        z = decomposition.offsets(points[rows], members) / decomposition.half_width
         batches.append(
             Batch(
                 jnp.asarray(members.astype(np.int32)),

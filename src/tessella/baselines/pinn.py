@@ -36,6 +36,11 @@ def pinn(
     `collocation=Grid(points_per_axis=...)`. It is an FBPINN on an undivided domain.
     """
     d = problem.domain.dimension
+    if problem.domain.periodic:
+        raise ValueError(
+            f"pinn trains one network on the whole domain, which cannot wrap around the periodic "
+            f"axis {problem.domain.periodic[0]!r}: use fbpinn with two subdomains or more, or solve"
+        )
     basis = Basis(
         Decomposition(problem.domain, 1),
         RandomFeatures(hidden, depth, activation, scale=scale),
