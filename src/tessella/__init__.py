@@ -12,6 +12,7 @@ from tessella.basis import Basis, Fields, Multilevel
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
+from tessella.enrichment import Corner, Enrichment
 from tessella.features import Activation, RandomFeatures
 from tessella.interfaces import Glued
 from tessella.io import load
@@ -19,6 +20,7 @@ from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.schwarz import SchwarzCG
+from tessella.operator_function import operator
 from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem import (
     Ansatz,
@@ -50,9 +52,11 @@ __all__ = [
     "Basis",
     "Box",
     "Condition",
+    "Corner",
     "D",
     "Decomposition",
     "Dirichlet",
+    "Enrichment",
     "Equation",
     "Field",
     "Fields",
@@ -84,6 +88,7 @@ __all__ = [
     "fbpinn",
     "gallery",
     "load",
+    "operator",
     "pinn",
     "solve",
 ]

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.basis import AnyBasis, Basis, Multilevel, evaluate_blocks, per_field, window_tables
+from tessella.basis import AnyBasis, Basis, Multilevel, basis_tables, evaluate_blocks, per_field
 from tessella.collocation import Rows, check_memory
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
+from tessella.enrichment import scales
 from tessella.linalg.block_matrix import BlockMatrix, Group, beside, bucket
 from tessella.linalg.iteration import Progress
 from tessella.linalg.preconditioners import Preconditioner
@@ -25,12 +26,16 @@ CHUNK_BYTES = 1 << 26
 
 @dataclass(frozen=True)
 class LeastSquares:
-    """min |M a - h|, with the rows of each equation and condition and their weights."""
+    """min |M a - h|, with the rows of each equation and condition and their weights.
+
+    `scales` are the units in which the filter compares columns, if not their own.
+    """
 
     M: BlockMatrix
     h: Array
     parts: dict[str, slice]
     weights: dict[str, float]
+    scales: Array | None = None
 
     @property
     def rows(self) -> int:
@@ -46,7 +51,7 @@ class LeastSquares:
 
     def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Reduced:
         """Filter the blocks; the unknowns that are left are all the features kept."""
-        filtered = rule.apply(self.M)
+        filtered = rule.apply(self.M, self.scales)
         return Reduced(filtered.Q, self.h, filtered.kept, filtered.preconditioner)
 
 
@@ -170,11 +175,39 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
     )
     h = weighed.h
     if None in weighed.weights.values():
-        weights, factors = weighed.balance(M.row_norms_squared())
+        weights, factors = weighed.balance(M.row_norms_squared(_drawn(bases)))
         M, h = M.scale_rows(factors), factors * h
     else:
         weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
-    return LeastSquares(M, h, weighed.parts, weights)
+    return LeastSquares(M, h, weighed.parts, weights, _scales(bases, M))
+
+
+def _drawn(bases: Sequence[Basis | Multilevel]) -> np.ndarray | None:
+    """Which columns are random features, if not all: conditions are balanced by what these make of
+    them, as the size of a function handed in says nothing about an equation."""
+    levels = [level for basis in bases for level in basis.levels]
+    if not any(level.enrichment for level in levels):
+        return None
+    return np.concatenate(
+        [
+            np.tile(np.arange(level.width) < level.features.columns, level.decomposition.count)
+            for level in levels
+        ]
+    )
+
+
+def _scales(bases: Sequence[Basis | Multilevel], M: BlockMatrix) -> Array | None:
+    """Units for the filter in which enrichment is as long as features; None without any."""
+    levels = [level for basis in bases for level in basis.levels]
+    if not any(level.enrichment for level in levels):
+        return None
+    norms = np.sqrt(M.column_norms_squared())
+    found, offset = [], 0
+    for level in levels:
+        own = norms[offset : offset + level.columns].reshape(-1, level.width)
+        found.append(scales(own, len(level.enrichment)).ravel())
+        offset += level.columns
+    return np.concatenate(found)
 
 
 def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders, Array]:
@@ -226,8 +259,8 @@ def _evaluate_level(
     basis: Basis, points: Array, symbol: dict[Orders, Array], offset: int
 ) -> list[Group]:
     """The blocks of one level, its columns numbered from `offset`."""
-    C = basis.features.columns
-    tables = window_tables(basis, points, symbol)
+    C = basis.width
+    tables = basis_tables(basis, points, symbol)
     groups = []
     for members, rows, heights in gather_pairs(basis.decomposition, points, C):
         pieces = -(-8 * C * rows.size // CHUNK_BYTES)

@@ -44,6 +44,7 @@ class GluedSystem:
     face_of    [axis, side] -> the number of every subdomain's face there, -1 on the boundary
     starts     where the traces of every face begin, and their number at the end
     positions  of the faces, in units of the domain's sides
+    units      (C,) in which the filter compares columns, if not their own
     """
 
     basis: GluedBasis
@@ -55,6 +56,7 @@ class GluedSystem:
     face_of: dict[tuple[int, int], np.ndarray]
     starts: np.ndarray
     positions: Array
+    units: Array | None = None
 
     @property
     def rows(self) -> int:
@@ -83,9 +85,8 @@ class GluedSystem:
         def one(kind: Kind) -> Condensed:
             nonlocal done
             V = kind.values
-            found = condense(
-                V[:, kind.free].T, V[:, kind.coupled].T, self.h[kind.members][:, kind.free].T, rule
-            )
+            h = self.h[kind.members][:, kind.free].T
+            found = condense(V[:, kind.free].T, V[:, kind.coupled].T, h, rule, self.units)
             done += 1
             if progress is not None:
                 progress(done, len(self.kinds), 1.0)

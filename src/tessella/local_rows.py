@@ -40,12 +40,14 @@ class Layout:
     """The rows that every subdomain has, used or not.
 
     inside  one slot per equation
-    faces   [axis, side] -> slots of that face; `modes` and `traces` belong to the faces of an axis
+    faces   [axis, side] -> slots of that face; the others belong to the faces of an axis: of its
+            `modes`, the first `polynomials` and as many of the enrichment make up the `traces`
     """
 
     inside: tuple[Slot, ...]
     faces: dict[tuple[int, int], tuple[Slot, ...]]
     modes: tuple[Array, ...]
+    polynomials: tuple[int, ...]
     traces: tuple[int, ...]
     height: int
 
@@ -65,21 +67,25 @@ def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layo
         )
 
     inside = slots(len(problem.equations), *gauss(counts))
-    faces, modes, traces = {}, [], []
-    on_faces = tuple(max(n, degree + 1) for n in counts)
+    faces, modes, polynomials = {}, [], []
+    extra = max(len(own.enrichment) for own in basis.levels)
+    on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
     for axis in range(d):
         across = on_faces[:axis] + on_faces[axis + 1 :]
         points, weights = gauss(across)
         matrix, number = face_modes(across, degree)
         modes.append(matrix)
-        traces.append(number)
+        polynomials.append(number)
         for side in (0, 1):
             name = f"{domain.axes[axis]}{('min', 'max')[side]}"
             held = sum(name in c.faces(domain) for c in problem.conditions)
             glued = sum(own[axis] for own in orders) if tiling.subdomains[axis] > 1 else 0
             z = np.insert(points, axis, 2.0 * side - 1.0, axis=1)
             faces[axis, side] = slots(max(held, glued), z, weights)
-    return Layout(inside, faces, tuple(modes), tuple(traces), start)
+    traces = tuple(
+        min(number + extra, len(matrix)) for number, matrix in zip(polynomials, modes, strict=True)
+    )
+    return Layout(inside, faces, tuple(modes), tuple(polynomials), traces, start)
 
 
 Symbol = dict[tuple[int, Orders], Array]
