@@ -189,7 +189,7 @@ def test_one_term_of_the_singularity_is_worth_a_factor_of_a_hundred(coupling):
 
 
 def test_a_shape_with_a_corner_is_worth_a_factor_of_a_hundred():
-    """r^(2/3) sin(2 theta/3) and a smooth part on an L: features do the one, enrichment the other."""
+    """r^(2/3) sin(2 theta/3) and a smooth part on an L: one for enrichment, one for features."""
     corner = ts.Corner(1.5 * math.pi)
     square, quadrant = ts.Box(x=(-1, 1), y=(-1, 1)), ts.Box(x=(0, 1), y=(-1, 0))
 
