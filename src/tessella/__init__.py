@@ -13,6 +13,7 @@ from tessella.collocation import Grid
 from tessella.conditions import Absorbing, Integral, MeanZero, Measured
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
+from tessella.enrichment import Corner, Enrichment
 from tessella.features import Activation, RandomFeatures
 from tessella.interfaces import Glued
 from tessella.io import load
@@ -20,6 +21,7 @@ from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.schwarz import SchwarzCG
+from tessella.operator_function import operator
 from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem import (
     Ansatz,
@@ -53,9 +55,11 @@ __all__ = [
     "Basis",
     "Box",
     "Condition",
+    "Corner",
     "D",
     "Decomposition",
     "Dirichlet",
+    "Enrichment",
     "Equation",
     "Field",
     "Fields",
@@ -91,6 +95,7 @@ __all__ = [
     "fbpinn",
     "gallery",
     "load",
+    "operator",
     "pinn",
     "solve",
 ]

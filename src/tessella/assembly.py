@@ -10,11 +10,12 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.basis import AnyBasis, Basis, Multilevel, evaluate_blocks, per_field, window_tables
+from tessella.basis import AnyBasis, Basis, Multilevel, basis_tables, evaluate_blocks, per_field
 from tessella.collocation import Rows, check_memory
 from tessella.conditions import IntegralCondition
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
+from tessella.enrichment import scales
 from tessella.linalg.block_matrix import BlockMatrix, Group, beside, bucket
 from tessella.linalg.iteration import Progress
 from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_sums
@@ -41,6 +42,7 @@ class LeastSquares:
     """min |M a - h|, with the rows of each equation and condition and their weights.
 
     The rows of `totals` are written as partial sums, which are unknowns too: the last columns of M.
+    `scales` are the units in which the filter compares columns, if not their own.
     """
 
     M: BlockMatrix
@@ -48,6 +50,7 @@ class LeastSquares:
     parts: dict[str, slice]
     weights: dict[str, float]
     totals: tuple[Total, ...] = ()
+    scales: Array | None = None
 
     @property
     def rows(self) -> int:
@@ -65,7 +68,7 @@ class LeastSquares:
 
     def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Reduced:
         """Filter the blocks; the unknowns that are left are all the features kept."""
-        filtered = rule.apply(self.M)
+        filtered = rule.apply(self.M, self.scales)
         parts = (filtered.Q, self.h, filtered.kept, filtered.preconditioner)
         return Bordered(*parts, len(self.totals[0].row)) if self.totals else Reduced(*parts)
 
@@ -202,11 +205,11 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
     )
     h = weighed.h
     if None in weighed.weights.values():
-        weights, factors = weighed.balance(M.row_norms_squared())
+        weights, factors = weighed.balance(M.row_norms_squared(_drawn(bases)))
         M, h = M.scale_rows(factors), factors * h
     else:
         weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
-    system = LeastSquares(M, h, weighed.parts, weights)
+    system = LeastSquares(M, h, weighed.parts, weights, scales=_scales(bases, M))
     return _with_totals(system, totals) if totals else system
 
 
@@ -239,7 +242,38 @@ def _with_totals(system: LeastSquares, totals: tuple[Total, ...]) -> LeastSquare
     ends[:, -1] = [s * t.value for s, t in zip(scales, totals, strict=True)]
     named = dict(zip((t.name for t in totals), weights, strict=True))
     h = np.concatenate([system.h, ends.ravel()])
-    return LeastSquares(M, h, system.parts, system.weights | named, totals)
+    units = None
+    if system.scales is not None:
+        units = np.concatenate([system.scales, np.ones(M.shape[1] - len(system.scales))])
+    return LeastSquares(M, h, system.parts, system.weights | named, totals, units)
+
+
+def _drawn(bases: Sequence[Basis | Multilevel]) -> np.ndarray | None:
+    """Which columns are random features, if not all: conditions are balanced by what these make of
+    them, as the size of a function handed in says nothing about an equation."""
+    levels = [level for basis in bases for level in basis.levels]
+    if not any(level.enrichment for level in levels):
+        return None
+    return np.concatenate(
+        [
+            np.tile(np.arange(level.width) < level.features.columns, level.decomposition.count)
+            for level in levels
+        ]
+    )
+
+
+def _scales(bases: Sequence[Basis | Multilevel], M: BlockMatrix) -> Array | None:
+    """Units for the filter in which enrichment is as long as features; None without any."""
+    levels = [level for basis in bases for level in basis.levels]
+    if not any(level.enrichment for level in levels):
+        return None
+    norms = np.sqrt(M.column_norms_squared())
+    found, offset = [], 0
+    for level in levels:
+        own = norms[offset : offset + level.columns].reshape(-1, level.width)
+        found.append(scales(own, len(level.enrichment)).ravel())
+        offset += level.columns
+    return np.concatenate(found)
 
 
 def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders, Array]:
@@ -294,8 +328,8 @@ def _evaluate_level(
     basis: Basis, points: Array, symbol: dict[Orders, Array], offset: int
 ) -> list[Group]:
     """The blocks of one level, its columns numbered from `offset`."""
-    C = basis.features.columns
-    tables = window_tables(basis, points, symbol)
+    C = basis.width
+    tables = basis_tables(basis, points, symbol)
     groups = []
     for members, rows, heights in gather_pairs(basis.decomposition, points, C):
         pieces = -(-8 * C * rows.size // CHUNK_BYTES)

@@ -6,10 +6,10 @@ import dataclasses
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ import numpy as np
 
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
+from tessella.enrichment import Enrichment, active, as_enrichment, enriched_values
 from tessella.features import (
     Activation,
     Layer,
@@ -31,11 +32,16 @@ from tessella.windows import bump, bump_sums, quotient
 
 @dataclass(frozen=True)
 class Basis:
-    """omega_j(x) * phi_jk(x) for every subdomain j and feature k; the same seed, the same basis."""
+    """omega_j(x) * phi_jk(x) for every subdomain j and feature k; the same seed, the same basis.
+
+    `enrichment` are functions psi_e, plain or as `Enrichment`: every subdomain gets the columns
+    omega_j * psi_e beside its features.
+    """
 
     decomposition: Decomposition
     features: RandomFeatures
     seed: int = 0
+    enrichment: tuple[Enrichment, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
         if not isinstance(self.seed, Integral) or self.seed < 0:
@@ -46,15 +52,33 @@ class Basis:
                 "a Basis blends overlapping subdomains, but those of a Tiling lie side by side: "
                 "use Glued(tiling, features), or a Decomposition"
             )
+        made = as_enrichment(self.enrichment, self.decomposition.domain)
+        object.__setattr__(self, "enrichment", made)
+        if any(one.where for one in made) and not self.active.any(axis=0).all():
+            lost = made[int(np.argmin(self.active.any(axis=0)))]
+            raise ValueError(
+                f"where={lost.where!r} of the enrichment {lost.name!r} meets no subdomain of "
+                f"{self.decomposition.domain!r}: move it inside, or leave it out"
+            )
+
+    @property
+    def width(self) -> int:
+        """C, the number of columns per subdomain: features and enrichment."""
+        return self.features.columns + len(self.enrichment)
 
     @property
     def columns(self) -> int:
         """Number of unknown coefficients, J * C."""
-        return self.decomposition.count * self.features.columns
+        return self.decomposition.count * self.width
+
+    @cached_property
+    def active(self) -> Array:
+        """Which subdomains have which enrichment column, 1 or 0, shape (J, E)."""
+        return active(self.decomposition, self.enrichment)
 
     def columns_at(self, points: Array) -> int:
         """Columns of the subdomains that see one of the points."""
-        return len(self.decomposition.active(points)) * self.features.columns
+        return len(self.decomposition.active(points)) * self.width
 
     @property
     def levels(self) -> tuple[Basis, ...]:
@@ -106,7 +130,10 @@ class Multilevel:
 
     @staticmethod
     def pyramid(finest: Basis, coarsest: int = 2) -> Multilevel:
-        """Halve the subdomains of `finest` along every axis until `coarsest` is reached."""
+        """Halve the subdomains of `finest` along every axis until `coarsest` is reached.
+
+        Only the finest level keeps an enrichment.
+        """
         if coarsest < 2:
             raise ValueError(f"coarsest must be at least 2, got {coarsest!r}")
         levels, counts = [finest], finest.decomposition.subdomains
@@ -124,6 +151,11 @@ class Multilevel:
 
     def columns_at(self, points: Array) -> int:
         return sum(level.columns_at(points) for level in self.levels)
+
+    @property
+    def width(self) -> int:
+        """Columns per subdomain of the finest level."""
+        return self.levels[-1].width
 
     @property
     def seed(self) -> int:
@@ -176,8 +208,9 @@ class Fields:
         return sum(basis.columns_at(points) for basis in self.bases)
 
     @property
-    def columns_per_subdomain(self) -> int:
-        return sum(basis.features.columns for basis in self.bases)
+    def width(self) -> int:
+        """Most columns a subdomain has for one unknown: they say how many points are needed."""
+        return max(basis.width for basis in self.bases)
 
     @property
     def seed(self) -> int:
@@ -189,7 +222,7 @@ class Fields:
 
     @property
     def features(self) -> RandomFeatures:
-        """The richest features of all: they say how many points are needed."""
+        """The richest features of all."""
         return max((basis.features for basis in self.bases), key=lambda f: f.columns)
 
     def coarser(self) -> Fields:
@@ -217,20 +250,32 @@ def per_field(basis: AnyBasis, fields: Sequence[str]) -> tuple[Basis | Multileve
     return (basis,)
 
 
+class Tables(NamedTuple):
+    """What the blocks of all subdomains look up at the points: per axis and order the sums of the
+    windows, (d, orders, n), and per derivative the enrichment functions, (E, G, n)."""
+
+    window_sums: Array
+    enriched: Array
+
+    def take(self, points: np.ndarray) -> Tables:
+        """The tables at some of the points."""
+        return Tables(self.window_sums[:, :, points], self.enriched[:, :, points])
+
+
 def evaluate_blocks(
     basis: Basis,
     subdomains: np.ndarray,
     rows: np.ndarray,
     heights: np.ndarray,
     points: Array,
-    window_sums: Array,
+    tables: Tables,
     symbol: dict[Orders, Array],
 ) -> jax.Array:
     """sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at points[rows[b]] for b over `subdomains`.
 
     Shape (B, C, m): for each block, one line per column of the system, points along the last axis
-    so that vector units run along them. Block b has heights[b] <= m rows; the rest is zero padding.
-    `window_sums` come from `window_tables`.
+    so that vector units run along them; enrichment comes last. Block b has heights[b] <= m rows;
+    the rest is zero padding. `tables` come from `basis_tables`.
     """
     alphas = tuple(sorted(symbol))
     decomposition = basis.decomposition
@@ -246,10 +291,11 @@ def evaluate_blocks(
         decomposition.half_width,
         decomposition.domain.periods,
         layers,
+        basis.active[subdomains],
         rows,
         heights,
         points,
-        window_sums,
+        tables,
         np.stack([symbol[a] for a in alphas]),
     )
 
@@ -264,16 +310,17 @@ def _evaluate(
     half_width: jax.Array,
     periods: jax.Array,
     layers: tuple[Layer, ...],
+    present: jax.Array,
     rows: jax.Array,
     heights: jax.Array,
     points: jax.Array,
-    window_sums: jax.Array,
+    tables: Any,
     coefficients: jax.Array,
 ) -> jax.Array:
     filled = jnp.arange(rows.shape[1])
 
     def block(
-        centre: jax.Array, own: tuple[Layer, ...], r: jax.Array, height: jax.Array
+        centre: jax.Array, own: tuple[Layer, ...], has: jax.Array, r: jax.Array, height: jax.Array
     ) -> jax.Array:
         return _block(
             alphas,
@@ -284,11 +331,12 @@ def _evaluate(
             half_width,
             own,
             _nearby(points[r], centre, periods),
-            window_sums[:, :, r],
+            tables.window_sums[:, :, r],
+            has[:, None, None] * tables.enriched[:, :, r],
             coefficients[:, r] * (filled < height),
         )
 
-    return jax.vmap(block)(centres, layers, rows, heights)
+    return jax.vmap(block)(centres, layers, present, rows, heights)
 
 
 def _nearby(x: jax.Array, centre: jax.Array, periods: jax.Array) -> jax.Array:
@@ -308,6 +356,7 @@ def _block(
     layers: tuple[Layer, ...],
     x: jax.Array,
     window_sums: jax.Array,
+    enriched: jax.Array,
     coefficients: jax.Array,
 ) -> jax.Array:
     """One subdomain, shape (C, m)."""
@@ -323,6 +372,9 @@ def _block(
     values: Any = sum(phi[g] * on_feature[g][None, :] for g in gammas)
     if constant:
         values = jnp.concatenate([values, on_feature[(0,) * d][None, :]])
+    if len(enriched):
+        psi = sum(enriched[:, k] * on_feature[g][None, :] for k, g in enumerate(gammas))
+        values = jnp.concatenate([values, psi])
     return values
 
 
@@ -378,7 +430,7 @@ def window_coefficients(
     """How the operator acts on what a window multiplies: c_gamma for gamma in `orders_below`.
 
     Shape (B, G, m), with sum_alpha symbol[alpha] D^alpha (omega_j f) = sum_gamma c_gamma D^gamma f
-    for any f. Arguments as in `evaluate_blocks`; padding is zero.
+    for any f. Arguments as in `evaluate_blocks`, of the tables the windows' only; padding is zero.
     """
     alphas = tuple(sorted(symbol))
     decomposition = basis.decomposition
@@ -425,6 +477,25 @@ def _binomial(alpha: Orders, gamma: Orders) -> int:
 
 
 def window_tables(basis: Basis, points: Array, symbol: dict[Orders, Array]) -> Array:
-    """The window sums `evaluate_blocks` needs for these operators at these points."""
+    """The window sums needed for these operators at these points."""
     orders = max(max(alpha) for alpha in symbol)
     return bump_sums(basis.decomposition, points, orders)
+
+
+def basis_tables(basis: Basis, points: Array, symbol: dict[Orders, Array]) -> Tables:
+    """The tables `evaluate_blocks` needs for these operators at these points."""
+    sums = window_tables(basis, points, symbol)
+    if not basis.enrichment:
+        return Tables(sums, np.zeros((0, 0, len(points))))
+    used = {alpha: np.asarray(c) != 0 for alpha, c in symbol.items()}
+    needed = {
+        gamma: np.logical_or.reduce(
+            [
+                u
+                for alpha, u in used.items()
+                if all(g <= a for g, a in zip(gamma, alpha, strict=True))
+            ]
+        )
+        for gamma in orders_below(tuple(sorted(symbol)))
+    }
+    return Tables(sums, enriched_values(basis.decomposition, basis.enrichment, points, needed))

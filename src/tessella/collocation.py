@@ -65,7 +65,7 @@ class Grid:
                     f"{self.points_per_axis!r} in {d} dimensions"
                 )
             return tuple(int(n) for n in np.broadcast_to(given, (d,)))
-        per_subdomain = math.ceil(basis.features.columns ** (1 / d) - 1e-9)
+        per_subdomain = math.ceil(basis.width ** (1 / d) - 1e-9)
         factor = self.oversampling ** (1 / d)
         return tuple(math.ceil(S * per_subdomain * factor - 1e-9) for S in decomposition.subdomains)
 
@@ -124,7 +124,7 @@ def check_memory(basis: AnyBasis, n_rows: int) -> None:
     working copies while they are made.
     """
     entries = n_rows * sum(
-        level.decomposition.pairs_per_point() * level.features.columns for level in basis.levels
+        level.decomposition.pairs_per_point() * level.width for level in basis.levels
     )
     require(
         3 * 8 * entries,

@@ -51,6 +51,7 @@ class GluedSystem:
     starts     where the traces of every face begin, and their number at the end
     positions  of the faces, in units of the domain's sides
     sums       the integrals, whose rows tie the parts together along a tree of partial sums
+    units      (C,) in which the filter compares columns, if not their own
     """
 
     basis: GluedBasis
@@ -63,6 +64,7 @@ class GluedSystem:
     starts: np.ndarray
     positions: Array
     sums: tuple[Summed, ...] = ()
+    units: Array | None = None
 
     @property
     def rows(self) -> int:
@@ -106,9 +108,8 @@ class GluedSystem:
         def one(kind: Kind) -> Condensed:
             nonlocal done
             V = kind.values
-            found = condense(
-                V[:, kind.free].T, V[:, kind.coupled].T, self.h[kind.members][:, kind.free].T, rule
-            )
+            h = self.h[kind.members][:, kind.free].T
+            found = condense(V[:, kind.free].T, V[:, kind.coupled].T, h, rule, self.units)
             done += 1
             if progress is not None:
                 progress(done, len(self.kinds), 1.0)

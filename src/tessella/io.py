@@ -2,8 +2,8 @@
 
 The arrays are everything the solution needs to be evaluated (decomposition, feature weights,
 coefficients). Functions cannot be stored: a solution whose problem has an ansatz made of functions
-needs the problem again when it is loaded, and the file carries a few values of the ansatz to tell
-whether it is the same one.
+needs the problem again when it is loaded, and one with enrichment its functions; the file carries a
+few values of each to tell whether they are the same.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from tessella import archive, gallery
 from tessella.basis import AnyBasis, Basis, Fields, Multilevel, per_field, with_layers
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box, Domain
+from tessella.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.geometry import Combination
 from tessella.interfaces import Glued
@@ -59,25 +60,34 @@ def save(solution: Solution, path: str | Path) -> Path:
     for k, level in enumerate(_levels(solution)):
         for i, layer in enumerate(level.layers):
             arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
+        if level.enrichment:
+            arrays[f"enrichment_{k}"] = _probe_enrichment(level.enrichment, problem.domain)
     archive.write(target, "solution", VERSION, header, **arrays)
     return target
 
 
 def load(
-    path: str | Path, problem: Problem | None = None, activation: Activation | None = None
+    path: str | Path,
+    problem: Problem | None = None,
+    activation: Activation | None = None,
+    enrichment: Functions = (),
 ) -> Solution:
     """Read a solution back.
 
     `problem` is needed when the ansatz is made of functions and the problem is not in the gallery;
     without it the loaded solution can be evaluated and differentiated, but knows no equation.
-    `activation` is needed when the features used an activation of your own.
+    `activation` is needed when the features used an activation of your own, and `enrichment` when
+    the basis had any: the same functions in the same order, unknown by unknown and level by level
+    if there are several.
     """
     header, arrays = archive.read(Path(path), "solution", VERSION)
     try:
         report = Report.from_saved(header["report"])
         problem = _problem(header, problem, report, path)
+        given = as_enrichment(enrichment, problem.domain)
+        functions = _functions(header, given, report, path)
         levels = tuple(
-            _level(description, k, problem.domain, arrays, activation, path)
+            _level(description, k, problem.domain, arrays, activation, functions[k], path)
             for k, description in enumerate(header["levels"])
         )
         basis = _whole(levels, problem.fields)
@@ -196,6 +206,10 @@ def _describe_level(level: Basis) -> dict[str, Any]:
             **{k: getattr(features, k) for k in ("count", "depth", "constant", "bias", "scale")},
             "activation": features.function.name,
         },
+        "enrichment": [
+            {"name": one.name, "where": one.where and one.where.describe()}
+            for one in level.enrichment
+        ],
     }
 
 
@@ -205,18 +219,50 @@ def _level(
     domain: Domain,
     arrays: dict[str, Array],
     activation: Activation | None,
+    enrichment: tuple[Enrichment, ...],
     path: str | Path,
 ) -> Basis:
     stored = description["features"]
     features = RandomFeatures(
         **{**stored, "activation": _activation(stored["activation"], activation, path)}
     )
-    level = _coupled(description, domain, features)
+    if enrichment and not np.allclose(
+        _probe_enrichment(enrichment, domain), arrays[f"enrichment_{k}"], 1e-12, 1e-300, True
+    ):
+        raise ValueError(
+            f"{path} was solved with other enrichment than the functions given: pass those it was "
+            f"solved with, in the same order"
+        )
+    level = dataclasses.replace(_coupled(description, domain, features), enrichment=enrichment)
     # The stored weights replace the draw, which another NumPy might make differently.
     layers = tuple(
         Layer(arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"]) for i in range(features.depth)
     )
     return with_layers(level, layers)
+
+
+def _functions(
+    header: dict[str, Any], given: tuple[Enrichment, ...], report: Report, path: str | Path
+) -> list[tuple[Enrichment, ...]]:
+    """The enrichment of every level, with the regions it was stored with."""
+    stored = [description.get("enrichment", []) for description in header["levels"]]
+    names = [one["name"] for level in stored for one in level]
+    if not given and report.preset and header["problem"] in gallery.ENTRIES:
+        entry = gallery.get(header["problem"])
+        given = entry.preset(report.preset).enrichment_of(header["parameters"])[: len(names)]
+    if len(given) != len(names):
+        raise ValueError(
+            f"{path} has {len(names)} enrichment functions ({', '.join(names) or 'none'}), which a "
+            f"file cannot hold, and {len(given)} are given: load(path, enrichment=[...])"
+        )
+    rest = iter(given)
+    return [
+        tuple(
+            Enrichment(next(rest).function, Box(**one["where"]) if one["where"] else None)
+            for one in level
+        )
+        for level in stored
+    ]
 
 
 def _describe_coupling(level: Basis) -> dict[str, Any]:
@@ -251,3 +297,13 @@ def _probe(problem: Problem) -> Array:
     points = points[domain.contains(points)][:4]
     each = [problem.ansatz_of(name) for name in problem.fields]
     return np.stack([function_values(f, points) for a in each for f in (a.multiplier, a.offset)])
+
+
+def _probe_enrichment(enrichment: Sequence[Enrichment], domain: Domain) -> Array:
+    """Values of the functions at fixed points, many of them close to the boundary, where layers
+    live; not finite where the function is not."""
+    draw = np.random.default_rng(0)
+    near = 10.0 ** draw.uniform(-5, np.log10(0.5), (32, domain.dimension))
+    share = np.where(draw.random(near.shape) < 0.5, near, 1 - near)
+    points = domain.lower + share * (domain.upper - domain.lower)
+    return np.stack([np.broadcast_to(one.function(points), len(points)) for one in enrichment])

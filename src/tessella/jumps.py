@@ -12,7 +12,8 @@ from tessella.operators import D, Identity, Operator, Orders
 from tessella.problem import Problem
 
 POINTS = 6
-"""Points per axis of a face at which jumps are measured, its ends included."""
+"""Points per axis of a face at which jumps are measured, its ends included; with enrichment, which
+may be singular where faces meet, as many between them."""
 
 
 def jumps(problem: Problem, basis: GluedBasis, a: Array) -> dict[str, dict[str, float]]:
@@ -77,7 +78,10 @@ def _face_points(basis: Glued, faces: Faces) -> Array:
     """A regular grid on every face, shape (faces, points, d)."""
     tiling = basis.decomposition
     d = tiling.domain.dimension
-    ticks = [np.ones(1) if i == faces.axis else np.linspace(-1, 1, POINTS) for i in range(d)]
+    along = np.linspace(-1, 1, POINTS)
+    if basis.enrichment:
+        along = np.linspace(-1, 1, POINTS + 2)[1:-1]
+    ticks = [np.ones(1) if i == faces.axis else along for i in range(d)]
     local = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, d)
     return tiling.centres[faces.below][:, None] + local * tiling.half_width
 

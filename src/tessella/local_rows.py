@@ -46,7 +46,8 @@ class Layout:
     """The rows that every subdomain has, used or not.
 
     inside  one slot per equation
-    faces   [axis, side] -> slots of that face; `modes` and `traces` belong to the faces of an axis
+    faces   [axis, side] -> slots of that face; the others belong to the faces of an axis: of its
+            `modes`, the first `polynomials` and as many of the enrichment make up the `traces`
     data    per `Measured`, as many rows as the subdomain with most of its points needs
     sums    one slot per `Integral`
     """
@@ -56,6 +57,7 @@ class Layout:
     data: tuple[slice, ...]
     sums: tuple[Slot, ...]
     modes: tuple[Array, ...]
+    polynomials: tuple[int, ...]
     traces: tuple[int, ...]
     height: int
 
@@ -75,14 +77,15 @@ def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layo
         )
 
     inside = slots(len(problem.equations), *gauss(counts))
-    faces, modes, traces = {}, [], []
-    on_faces = tuple(max(n, degree + 1) for n in counts)
+    faces, modes, polynomials = {}, [], []
+    extra = max(len(own.enrichment) for own in basis.levels)
+    on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
     for axis in range(d):
         across = on_faces[:axis] + on_faces[axis + 1 :]
         points, weights = gauss(across)
         matrix, number = face_modes(across, degree)
         modes.append(matrix)
-        traces.append(number)
+        polynomials.append(number)
         for side in (0, 1):
             name = f"{domain.axes[axis]}{('min', 'max')[side]}"
             held = sum(name in c.faces(domain) for c in problem.conditions)
@@ -97,7 +100,10 @@ def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layo
             start += most
     integrals = sum(isinstance(c, IntegralCondition) for c in problem.conditions)
     sums = slots(integrals, *gauss(tuple(max(n, SUM_POINTS) for n in counts)))
-    return Layout(inside, faces, tuple(data), sums, tuple(modes), tuple(traces), start)
+    traces = tuple(
+        min(number + extra, len(matrix)) for number, matrix in zip(polynomials, modes, strict=True)
+    )
+    return Layout(inside, faces, tuple(data), sums, tuple(modes), tuple(polynomials), traces, start)
 
 
 SUM_POINTS = 10

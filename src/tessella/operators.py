@@ -379,10 +379,10 @@ def _compiled(
     function: Function, gammas: tuple[Orders, ...]
 ) -> Callable[[jax.Array], list[jax.Array]]:
     """All these derivatives in one program, kept so that solving again does not compile again."""
-    return jax.jit(lambda x: [_directional(function, gamma)(x) for gamma in gammas])
+    return jax.jit(lambda x: [directional(function, gamma)(x) for gamma in gammas])
 
 
-def _directional(function: Function, gamma: Orders) -> Function:
+def directional(function: Function, gamma: Orders) -> Function:
     """D^gamma of a batched function: one forward-mode pass per order of each axis."""
     for axis, order in enumerate(gamma):
         for _ in range(order):

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from tessella.domain import Array, Box, Domain
 from tessella.geometry import Surface, join
+from tessella.operator_function import check_functions
 from tessella.operators import D as Derivative
 from tessella.operators import (
     Field,
@@ -307,6 +308,8 @@ class Problem:
         named = _distinct_names((*equations, *conditions))
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
+        for part in (*equations, *conditions):
+            check_functions(part.operator.expand(self.domain.axes), self.domain)
         for condition in conditions:
             self._try(condition)
         object.__setattr__(self, "fields", _fields(self))
@@ -507,9 +510,10 @@ def _check_kind(value: object, kind: type, argument: str) -> None:
 
 def _check_operator(operator: object, what: str) -> None:
     if not isinstance(operator, Operator):
+        hint = "; wrap a function f(d, x) of the derivatives in operator(f)"
         raise TypeError(
             f"{what} operator must be built from D, Laplacian, Identity, ... so that it is linear, "
-            f"got {operator!r}"
+            f"got {operator!r}{hint if callable(operator) else ''}"
         )
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tessella.assembly import evaluate_all
-from tessella.basis import AnyBasis, Basis, evaluate_blocks, per_field, window_tables
+from tessella.basis import AnyBasis, Basis, basis_tables, evaluate_blocks, per_field
 from tessella.collocation import Grid
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
@@ -154,7 +154,7 @@ def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) ->
     coefficients = np.stack([symbol[alpha] for alpha in alphas])
     local = a.reshape(basis.decomposition.count, -1)
     subdomain, point = basis.decomposition.seen(x)
-    tables = window_tables(basis, x, symbol)
+    tables = basis_tables(basis, x, symbol)
     values = np.zeros(len(x))
     count = basis.decomposition.count
     total = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
@@ -170,7 +170,7 @@ def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) ->
             np.arange(total).reshape(size, height),
             heights[strip],
             x[n],
-            tables[:, :, n],
+            tables.take(n),
             dict(zip(alphas, coefficients[:, n], strict=True)),
         )
         used = min(size, len(owners) - start)

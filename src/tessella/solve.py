@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from tessella.adapt import Plan, refine
 from tessella.algorithm import run
@@ -11,6 +11,7 @@ from tessella.basis import AnyBasis, Basis, Fields
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
+from tessella.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features import Activation, RandomFeatures
 from tessella.interfaces import Glued, default_features, is_glued
 from tessella.linalg.iteration import Progress
@@ -22,6 +23,9 @@ from tessella.problem import Problem
 from tessella.report import Stopwatch, error_norms
 from tessella.solution import Solution, test_points
 from tessella.tiling import Tiling
+
+ByField = Functions | Mapping[str, Functions]
+"""Enrichment of all unknowns, or by the name of the unknown."""
 
 
 def solve(
@@ -38,6 +42,7 @@ def solve(
     scale: float | None = None,
     activation: str | Activation | None = None,
     depth: int = 1,
+    enrichment: ByField = (),
     oversampling: float = 2.0,
     sigma: float | None = None,
     seed: int = 0,
@@ -67,6 +72,10 @@ def solve(
     that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh of scale 1
     filtered at 1e-10 with overlap, and to sines of a bandwidth that fits `features` filtered at
     1e-14 side by side.
+
+    `enrichment` are functions the solution is known to contain, e.g. a corner's singularity or a
+    boundary layer, as extra columns of every subdomain (see `Enrichment`); of a system, those of
+    every unknown, or a mapping from names of unknowns to theirs.
 
     `basis`, `collocation`, `filter` and `solver` replace the shorthand arguments by
     whole objects; `filter=Unfiltered()` solves without filter and preconditioner. `solver` is an
@@ -103,7 +112,7 @@ def solve(
             condition=condition or None,
             estimate=estimate,
         )
-        return _solve_to(problem, tol, patience, seed, test_grid, progress)
+        return _solve_to(problem, tol, patience, seed, enrichment, test_grid, progress)
     chosen_by_hand = (subdomains, features, overlap, trace_degree, shared, scale, activation)
     if basis is None:
         if subdomains is None or features is None:
@@ -113,13 +122,16 @@ def solve(
             )
         drawn = _features(coupling, problem.domain.dimension, features, depth, activation, scale)
         each = [
-            _basis(coupling, problem, subdomains, drawn, own, overlap, trace_degree, shared)
-            for own in range(seed, seed + len(problem.fields))
+            dataclasses.replace(
+                _basis(coupling, problem, subdomains, drawn, own, overlap, trace_degree, shared),
+                enrichment=_enrichment_of(field, enrichment, problem),
+            )
+            for own, field in enumerate(problem.fields, seed)
         ]
         basis = for_fields(problem, each)
     else:
-        given = (*chosen_by_hand, coupling, depth, seed)
-        _refuse_both("basis", given, (*[None] * 7, "overlap", 1, 0))
+        given = (*chosen_by_hand, coupling, depth, seed, enrichment)
+        _refuse_both("basis", given, (*[None] * 7, "overlap", 1, 0, ()))
     if basis.decomposition.domain != problem.domain:
         raise ValueError(
             f"the basis lives on {basis.decomposition.domain!r}, but the problem on "
@@ -161,7 +173,7 @@ subdomains cut by the boundary see few points, so a shape needs more of them tha
 
 _SHORTHAND = {
     "basis": "subdomains, features, coupling, overlap, trace_degree, shared, scale, activation, "
-    "depth and seed",
+    "depth, enrichment and seed",
     "collocation": "oversampling",
     "filter": "sigma",
 }
@@ -172,6 +184,7 @@ def _solve_to(
     tol: float,
     patience: float,
     seed: int,
+    enrichment: ByField,
     test_grid: Grid | None,
     progress: Progress | None,
 ) -> Solution:
@@ -180,11 +193,14 @@ def _solve_to(
 
     def engine(blind: Problem, plan: Plan) -> Solution:
         if not isinstance(blind.domain, Box):
-            return _blended(blind, plan, seed)
+            return _blended(blind, plan, seed, enrichment)
         drawn = default_features(plan.features, blind.domain.dimension)
         drawn = dataclasses.replace(drawn, scale=plan.bandwidth * drawn.scale)
         tiling = Tiling(blind.domain, plan.subdomains)
-        each = [Glued(tiling, drawn, own) for own in range(seed, seed + len(blind.fields))]
+        each = [
+            Glued(tiling, drawn, own, enrichment=_enrichment_of(field, enrichment, blind))
+            for own, field in enumerate(blind.fields, seed)
+        ]
         basis = for_fields(blind, each)
         return run(blind, basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), NestedQR())
 
@@ -216,13 +232,29 @@ def for_fields(problem: Problem, bases: Sequence[Basis]) -> AnyBasis:
     return Fields(**dict(zip(problem.fields, bases, strict=True)))
 
 
-def _blended(problem: Problem, plan: Plan, seed: int) -> Solution:
+def _blended(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> Solution:
     """A plan on a shape, which only overlapping subdomains cover."""
     features = RandomFeatures(plan.features, scale=SHAPE_SCALE * plan.bandwidth)
     cover = Decomposition(problem.domain, plan.subdomains)
-    each = [Basis(cover, features, own) for own in range(seed, seed + len(problem.fields))]
+    each = [
+        Basis(cover, features, own, enrichment=_enrichment_of(field, enrichment, problem))
+        for own, field in enumerate(problem.fields, seed)
+    ]
     basis = for_fields(problem, each)
     return run(problem, basis, Grid(SHAPE_OVERSAMPLING), RRQR(SHAPE_SIGMA), NestedQR())
+
+
+def _enrichment_of(field: str, given: ByField, problem: Problem) -> tuple[Enrichment, ...]:
+    """The enrichment of one unknown."""
+    if isinstance(given, Mapping):
+        for name in given:
+            if name not in problem.fields:
+                raise ValueError(
+                    f"enrichment has the unknown {name!r}, but the problem has "
+                    f"{', '.join(problem.fields)}"
+                )
+        given = given.get(field, ())
+    return as_enrichment(given, problem.domain)
 
 
 def _refuse_beside_tol(**given: object) -> None:

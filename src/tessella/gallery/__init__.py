@@ -8,9 +8,12 @@ from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
 from tessella.gallery.laplace import LAPLACE
 from tessella.gallery.oscillator import OSCILLATOR
 from tessella.gallery.shapes import FOUR_HOLES, L_SHAPE
+from tessella.gallery.singular import BOUNDARY_LAYER, MOTZ
 from tessella.gallery.wave import WAVE
 
-ENTRIES: dict[str, Entry] = {e.name: e for e in (OSCILLATOR, LAPLACE, WAVE, FOUR_HOLES, L_SHAPE)}
+ENTRIES: dict[str, Entry] = {
+    e.name: e for e in (OSCILLATOR, LAPLACE, WAVE, FOUR_HOLES, L_SHAPE, MOTZ, BOUNDARY_LAYER)
+}
 
 
 def names() -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
@@ -13,10 +13,12 @@ from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import Basis
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
+from tessella.enrichment import Enrichment
 from tessella.features import RandomFeatures
 from tessella.interfaces import Glued, default_features
 from tessella.linalg.iteration import Progress
 from tessella.linalg.solvers import by_name
+from tessella.operators import Function
 from tessella.problem import Problem
 from tessella.solution import Solution
 from tessella.solve import COUPLINGS, SIDE_BY_SIDE_SIGMA, solve
@@ -47,6 +49,8 @@ class Method:
     shared: bool = True
     solver: str = "rrqr-lsqr"
     """What `solver=None` means."""
+    enriched: int = 0
+    """How many of the problem's enrichment functions are columns of every subdomain."""
     cutoff: float = 1e-15
     """Of as-cg's pseudo-inverses; 1e-15 is what the paper's runs used, 1e-13 is more accurate."""
     streamed: bool = False
@@ -96,6 +100,14 @@ class Preset:
     networks: Mapping[str, Network] = field(
         default_factory=lambda: {"pinn": Network(2, 64), "fbpinn": Network(1, 16)}
     )
+    enrichment: Callable[..., Sequence[Function]] | None = None
+    """Functions of the solution, given the parameters; `enriched` of the method says how many."""
+
+    def enrichment_of(self, parameters: Mapping[str, float]) -> tuple[Enrichment, ...]:
+        """All enrichment functions that fit the problem with these parameters."""
+        if self.enrichment is None:
+            return ()
+        return tuple(map(Enrichment, self.enrichment(**{**self.parameters, **parameters})))
 
     def trained(self, solver: str) -> TrainedMethod:
         """The numbers of the baseline of this name."""
@@ -193,7 +205,15 @@ class Entry:
             method.bias,
             method.scale,
         )
-        return problem, _basis(problem, method, features, seed), method
+        known = self.preset(preset).enrichment_of(parameters)
+        if not 0 <= method.enriched <= len(known):
+            raise ValueError(
+                f"{self.name} has {len(known)} enrichment functions, so enriched must be a number "
+                f"from 0 to {len(known)}, got {method.enriched!r}"
+            )
+        basis = _basis(problem, method, features, seed)
+        used = known[: int(method.enriched)]
+        return problem, dataclasses.replace(basis, enrichment=used), method
 
     def _to_tolerance(
         self,
@@ -216,7 +236,13 @@ class Entry:
         S = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
         grid = Grid(points_per_axis=chosen.test_counts(S))
         solution = solve(
-            problem, tol=tol, patience=patience, seed=seed, test_grid=grid, progress=progress
+            problem,
+            tol=tol,
+            patience=patience,
+            seed=seed,
+            enrichment=chosen.enrichment_of(parameters)[: method.enriched],
+            test_grid=grid,
+            progress=progress,
         )
         report = dataclasses.replace(solution.report, preset=preset)
         return dataclasses.replace(solution, report=report)

@@ -186,11 +186,22 @@ class BlockMatrix:
             groups += [g._replace(level=int(level)) for g in merged.groups]
         return BlockMatrix(tuple(groups), self.shape)
 
-    def row_norms_squared(self) -> Array:
+    def row_norms_squared(self, columns: np.ndarray | None = None) -> Array:
+        """Squared length of every row, over all columns or those where the mask `columns` is."""
         out = np.zeros(self.shape[0])
         for g in self.groups:
-            squares = np.asarray(jnp.einsum("bcm,bcm->bm", g.values, g.values))
+            values = g.values
+            if columns is not None:
+                values = values * columns[np.asarray(g.columns)][:, :, None]
+            squares = np.asarray(jnp.einsum("bcm,bcm->bm", values, values))
             np.add.at(out, np.asarray(g.rows), squares)
+        return out
+
+    def column_norms_squared(self) -> Array:
+        out = np.zeros(self.shape[1])
+        for g in self.groups:
+            squares = np.asarray(jnp.einsum("bcm,bcm->bc", g.values, g.values))
+            np.add.at(out, np.asarray(g.columns), squares)
         return out
 
     def to_csr(self) -> scipy.sparse.csr_array:

@@ -39,8 +39,10 @@ class Condensed(NamedTuple):
     lost: Array
 
 
-def condense(A: Array, E: Array, h: Array, rule: RRQR) -> Condensed:
+def condense(A: Array, E: Array, h: Array, rule: RRQR, scales: Array | None = None) -> Condensed:
     """Eliminate the own columns of one block; A is (m, n), E is (c, n), h is (m, M).
+
+    `scales` (n,) are the units in which the filter compares the own columns.
 
     The rows without shared unknowns are compressed to a triangle first, so that the shared ones,
     which fill in, meet few rows.
@@ -56,8 +58,8 @@ def condense(A: Array, E: Array, h: Array, rule: RRQR) -> Condensed:
     own = min(n, k + c)
     R, top, rest = np.triu(reflectors[:own]), rhs[:own], rhs[own:]
     kept, z = np.arange(n), top
-    if not (own == n and _keeps_all(R, rule.sigma)):
-        factor = rule.factor(R)
+    if not (own == n and _keeps_all(R if scales is None else R * scales, rule.sigma)):
+        factor = rule.factor(R, scales)
         kept, R, z = factor.kept, factor.R, factor.Q.T @ top
         if len(kept) < own:
             rest = np.concatenate([top - factor.Q @ z, rest])

@@ -50,7 +50,7 @@ class Unfiltered:
 
     prefix: ClassVar[str] = ""
 
-    def apply(self, M: BlockMatrix) -> Filtered:
+    def apply(self, M: BlockMatrix, scales: Array | None = None) -> Filtered:
         n = M.shape[1]
         return Filtered(M, Unpreconditioned(), np.arange(n))
 
@@ -88,10 +88,11 @@ class RRQR:
         if self.patch != int(self.patch) or self.patch < 1:
             raise ValueError(f"patch must be a whole number >= 1, got {self.patch!r}")
 
-    def apply(self, M: BlockMatrix) -> Filtered:
+    def apply(self, M: BlockMatrix, scales: Array | None = None) -> Filtered:
+        """Filter all blocks; `scales` (n,) says in which units the columns are compared."""
         if self.patch > 1:
             M = M.merge(_patches(M, self.patch))
-        factored = [_factor_group(self, g) for g in M.groups]
+        factored = [_factor_group(self, g, scales) for g in M.groups]
         kept = np.sort(
             np.concatenate(
                 [
@@ -108,11 +109,17 @@ class RRQR:
             kept,
         )
 
-    def factor(self, block: Array) -> Factor:
-        """Rank-revealing QR of one (m, C) block."""
+    def factor(self, block: Array, scales: Array | None = None) -> Factor:
+        """Rank-revealing QR of one (m, C) block.
+
+        With `scales` columns are judged as if multiplied by them; the factors are the block's own.
+        """
         m, C = block.shape
         if m == 0 or C == 0:
             return Factor(np.zeros((m, 0)), np.zeros((0, 0)), np.zeros(0, dtype=int))
+        if scales is not None:
+            Q, R, kept = self.factor(block * scales)
+            return Factor(Q, R / scales[kept], kept)
         qr, pivots, tau = _pivoted(block)
         order = pivots - 1
         R = np.triu(qr[: min(m, C)])
@@ -175,15 +182,19 @@ def _orthonormal(qr: Array, tau: Array) -> Array:
     return Q
 
 
-def _factor_group(rule: RRQR, group: Group) -> tuple[Array, list[Array], list[np.ndarray]]:
+def _factor_group(
+    rule: RRQR, group: Group, scales: Array | None
+) -> tuple[Array, list[Array], list[np.ndarray]]:
     """Q of every block, padded like the group, and the lists of R and kept columns."""
-    values = np.asarray(group.values)
+    values, columns = np.asarray(group.values), np.asarray(group.columns)
     Q = np.zeros(values.shape)
 
     def piece(blocks: range) -> list[tuple[Array, np.ndarray]]:
         found = []
         for b in blocks:
-            factor = rule.factor(values[b, : group.widths[b], : group.heights[b]].T)
+            width = group.widths[b]
+            own = None if scales is None else scales[columns[b, :width]]
+            factor = rule.factor(values[b, :width, : group.heights[b]].T, own)
             Q[b, : len(factor.kept), : group.heights[b]] = factor.Q.T
             found.append((factor.R, factor.kept))
         return found
