@@ -19,6 +19,8 @@ from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.schwarz import SchwarzCG
+from tessella.march import march
+from tessella.marched import Marched
 from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem import (
     Ansatz,
@@ -64,6 +66,7 @@ __all__ = [
     "Initial",
     "InitialVelocity",
     "Laplacian",
+    "Marched",
     "Multilevel",
     "NestedQR",
     "Neumann",
@@ -84,6 +87,7 @@ __all__ = [
     "fbpinn",
     "gallery",
     "load",
+    "march",
     "pinn",
     "solve",
 ]

@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any
+from typing import Any, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tessella.decomposition import Decomposition
-from tessella.domain import Array
+from tessella.domain import Array, Box
 from tessella.features import (
     Activation,
     Layer,
@@ -71,8 +71,16 @@ class Basis:
         half = dataclasses.replace(self.features, count=max(1, self.features.count // 2))
         return dataclasses.replace(self, features=half, seed=self.seed + 1)
 
+    def moved(self, domain: Box) -> Self:
+        """The same functions on another domain, stretched to fit it."""
+        decomposition = self.decomposition.moved(domain)
+        return with_layers(dataclasses.replace(self, decomposition=decomposition), self.layers)
 
-def with_layers(basis: Basis, layers: tuple[Layer, ...]) -> Basis:
+
+AnyKind = TypeVar("AnyKind", bound=Basis)
+
+
+def with_layers(basis: AnyKind, layers: tuple[Layer, ...]) -> AnyKind:
     """The same basis with these hidden layers in place of the ones its seed draws."""
     made = dataclasses.replace(basis)
     made.__dict__["layers"] = layers
@@ -117,6 +125,10 @@ class Multilevel:
             )
             levels.append(Basis(coarse, finest.features, finest.seed + 1000 * len(levels)))
         return Multilevel(tuple(reversed(levels)))
+
+    def moved(self, domain: Box) -> Multilevel:
+        """The same functions on another domain, stretched to fit it."""
+        return Multilevel(tuple(level.moved(domain) for level in self.levels))
 
     @property
     def columns(self) -> int:

@@ -59,6 +59,10 @@ class Decomposition:
         object.__setattr__(self, "overlap", tuple(float(v) for v in overlaps))
         assert len(self.subdomains) == len(self.overlap) == d
 
+    def moved(self, domain: Box) -> Decomposition:
+        """The same decomposition of another domain."""
+        return Decomposition(domain, self.subdomains, self.overlap)
+
     @property
     def count(self) -> int:
         """J, the number of subdomains."""
