@@ -12,7 +12,7 @@ import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
-from xml.etree import ElementTree as xml
+from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -160,15 +160,15 @@ def _write_series(
         )
     ticks = _ticks(solution.problem, resolution, without=time)
     space = _grid(ticks)
-    collection = xml.Element("Collection")
+    collection = Element("Collection")
     for k, moment in enumerate(moments):
         file = target.with_name(f"{target.stem}_{k:04d}{target.suffix}")
         _write(file, solution, ticks, np.insert(space, time, moment, axis=1), derivatives, where)
-        xml.SubElement(collection, "DataSet", timestep=f"{moment:.17g}", part="0", file=file.name)
-    whole = xml.Element("VTKFile", type="Collection", version="0.1", byte_order="LittleEndian")
+        SubElement(collection, "DataSet", timestep=f"{moment:.17g}", part="0", file=file.name)
+    whole = Element("VTKFile", type="Collection", version="0.1", byte_order="LittleEndian")
     whole.append(collection)
     listed = target.with_suffix(".pvd")
-    xml.ElementTree(whole).write(listed, xml_declaration=True, encoding="utf-8")
+    ElementTree(whole).write(listed, xml_declaration=True, encoding="utf-8")
     return listed
 
 
@@ -230,23 +230,23 @@ def _write_structured(
 ) -> None:
     """An XML StructuredGrid with its numbers inline; VTK counts the first axis fastest."""
     extent = " ".join(f"0 {n - 1}" for n in (*counts, *(1,) * (3 - len(counts))))
-    root = xml.Element(
+    root = Element(
         "VTKFile",
         type="StructuredGrid",
         version="1.0",
         byte_order="LittleEndian",
         header_type="UInt64",
     )
-    grid = xml.SubElement(root, "StructuredGrid", WholeExtent=extent)
-    piece = xml.SubElement(grid, "Piece", Extent=extent)
+    grid = SubElement(root, "StructuredGrid", WholeExtent=extent)
+    piece = SubElement(grid, "Piece", Extent=extent)
 
-    def add(parent: xml.Element, name: str, values: Array) -> None:
+    def add(parent: Element, name: str, values: Array) -> None:
         components = values.shape[1] if values.ndim > 1 else 1
         turned = values.reshape(*counts, components).transpose(
             *reversed(range(len(counts))), len(counts)
         )
         data = np.ascontiguousarray(turned, dtype="<f8").tobytes()
-        array = xml.SubElement(
+        array = SubElement(
             parent,
             "DataArray",
             type="Float64",
@@ -256,11 +256,11 @@ def _write_structured(
         )
         array.text = base64.b64encode(struct.pack("<Q", len(data)) + data).decode()
 
-    data = xml.SubElement(piece, "PointData", Scalars="u")
+    data = SubElement(piece, "PointData", Scalars="u")
     for name, values in fields.items():
         add(data, name, values)
-    add(xml.SubElement(piece, "Points"), "points", place)
-    xml.ElementTree(root).write(target, xml_declaration=True, encoding="utf-8")
+    add(SubElement(piece, "Points"), "points", place)
+    ElementTree(root).write(target, xml_declaration=True, encoding="utf-8")
 
 
 def _ticks(

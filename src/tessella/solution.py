@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -120,22 +120,25 @@ class Solution:
         return save(self, path)
 
     def on_grid(
-        self, resolution: int | Sequence[int] | None = None
+        self,
+        resolution: int | Sequence[int] | None = None,
+        where: Callable[[Array], Array] | None = None,
     ) -> tuple[tuple[Array, ...], Array]:
-        """Ticks of every axis and the values on their grid, as plain arrays."""
+        """Ticks of every axis and the values on their grid, as plain arrays; NaN where not."""
         from tessella.export import on_grid
 
-        return on_grid(self, resolution)
+        return on_grid(self, resolution, where)
 
     def to_xarray(
         self,
         resolution: int | Sequence[int] | None = None,
         derivatives: Mapping[str, Operator] | None = None,
+        where: Callable[[Array], Array] | None = None,
     ) -> xarray.Dataset:
         """A dataset with named axes; `derivatives` such as {"u_x": D(x=1)} beside the values."""
         from tessella.export import to_xarray
 
-        return to_xarray(self, resolution, derivatives)
+        return to_xarray(self, resolution, derivatives, where)
 
     def to_vtk(
         self,
@@ -143,11 +146,12 @@ class Solution:
         resolution: int | Sequence[int] | None = None,
         derivatives: Mapping[str, Operator] | None = None,
         times: int | Sequence[float] | None = None,
+        where: Callable[[Array], Array] | None = None,
     ) -> Path:
         """Write .vts, .vtu or .vtk; `times` makes it a series. See `tessella.export.to_vtk`."""
         from tessella.export import to_vtk
 
-        return to_vtk(self, path, resolution, derivatives, times)
+        return to_vtk(self, path, resolution, derivatives, times, where)
 
     def __str__(self) -> str:
         return str(self.report)
