@@ -246,13 +246,15 @@ def _growth(ax: Any, marched: Marched) -> None:
     ends = [slab.end for slab in slabs]
     jump = next(iter(slabs[0].jumps))
     curves: dict[str, tuple[str, list[float | None]]] = {
-        f"jump, {jump}": (GREY, [slab.jumps[jump] for slab in slabs]),
-        "estimated error": (BLUE, [slab.estimate for slab in slabs]),
-        "true error": (ORANGE, [(s.error or {}).get("l1_normalised") for s in slabs]),
+        f"jump, {jump}, rms": (GREY, [slab.jumps[jump] for slab in slabs]),
+        "estimated error, normalised L1": (BLUE, [slab.estimate for slab in slabs]),
+        "true error, normalised L1": (
+            ORANGE,
+            [(s.error or {}).get("l1_normalised") for s in slabs],
+        ),
     }
     for label, (colour, values) in curves.items():
         if all(value is not None for value in values):
             ax.semilogy(ends, values, ".-", color=colour, lw=1, ms=4, label=label)
     ax.set_xlabel("t")
-    ax.set_ylabel("normalised L1")
     ax.legend()
