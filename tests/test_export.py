@@ -80,6 +80,24 @@ def test_without_an_exact_solution_there_is_none_in_the_dataset(solid):
     assert "error_estimate" not in data.attrs
 
 
+def test_every_unknown_of_a_system_has_its_name(combination, tmp_path):
+    box, u, p = ts.Box(x=(0, 1)), ts.Field("u"), ts.Field("p")
+    basis = ts.Basis(ts.Decomposition(box, 1), ts.RandomFeatures(4))
+    problem = ts.Problem(
+        box,
+        [ts.Equation(ts.D(x=1) @ u + p), ts.Equation(ts.D(x=1) @ p)],
+        exact={"u": lambda x: x[:, 0], "p": lambda x: 0 * x[:, 0]},
+    )
+    pair = combination(problem, ts.Fields(u=basis, p=basis), np.arange(10.0))
+    (x,), values = pair.on_grid(5)
+    np.testing.assert_array_equal(values, pair(x))
+    data = pair.to_xarray(5, {"u_x": ts.D(x=1) @ u})
+    assert set(data.data_vars) == {"u", "p", "exact_u", "exact_p", "error_u", "error_p", "u_x"}
+    np.testing.assert_array_equal(data["p"], values[:, 1])
+    mesh = meshio.read(pair.to_vtk(tmp_path / "u.vtu", 5))
+    np.testing.assert_allclose(mesh.point_data["error_u"], values[:, 0] - x)
+
+
 @pytest.mark.parametrize("suffix", [".vtu", ".vtk"])
 def test_an_unstructured_file_holds_points_cells_and_fields(still, tmp_path, suffix):
     path = still.to_vtk(tmp_path / f"u{suffix}", (4, 3), SLOPE)

@@ -208,6 +208,10 @@ class Fields:
         """Every unknown's basis coarser."""
         return Fields(**{n: b.coarser() for n, b in zip(self.names, self.bases, strict=True)})
 
+    def moved(self, domain: Box) -> Fields:
+        """The same functions on another domain, stretched to fit it."""
+        return Fields(**{n: b.moved(domain) for n, b in zip(self.names, self.bases, strict=True)})
+
 
 AnyBasis = Basis | Multilevel | Fields
 

@@ -1,8 +1,8 @@
 """Solutions for other software: NumPy arrays, xarray datasets, VTK files.
 
 Everything is sampled on a regular grid of the domain, as a dictionary from names to values: the
-unknown `u`, derivatives by the names they are given, and `exact` and `error` where the exact
-solution is known.
+unknown `u`, or all of them by their names, derivatives by the names they are given, and `exact` and
+`error` (`exact_p`, `error_p` of several unknowns) where the exact solution is known.
 """
 
 from __future__ import annotations
@@ -54,28 +54,40 @@ class Sampled(Protocol):
 def on_grid(
     solution: Sampled, resolution: int | Sequence[int] | None = None, where: Region | None = None
 ) -> tuple[tuple[Array, ...], Array]:
-    """Ticks of every axis and the values on their grid, NaN outside the region `where`."""
+    """Ticks of every axis and the values on their grid, NaN outside the region `where`.
+
+    Several unknowns lie along a last axis, in the order of `problem.fields`.
+    """
     ticks = _ticks(solution.problem, resolution)
     points = _grid(ticks)
     inside = _inside(points, where)
-    values = np.full(len(points), np.nan)
-    values[inside] = solution(points[inside])
-    return ticks, values.reshape([len(tick) for tick in ticks])
+    found = solution(points[inside])
+    values = np.full((len(points), *found.shape[1:]), np.nan)
+    values[inside] = found
+    return ticks, values.reshape(*(len(tick) for tick in ticks), *found.shape[1:])
 
 
 def sample(
     solution: Sampled, points: Array, derivatives: Mapping[str, Operator] | None = None
 ) -> dict[str, Array]:
     """All there is to know at the points, by name."""
-    found = {"u": solution(points)}
+    problem = solution.problem
+    columns = _columns(solution(points))
+    found = dict(zip(problem.fields, columns, strict=True))
+    if problem.exact is not None:
+        exact = _columns(problem.exact_values(points))
+        for name, own, right in zip(problem.fields, columns, exact, strict=True):
+            end = "" if len(columns) == 1 else f"_{name}"
+            found[f"exact{end}"], found[f"error{end}"] = right, own - right
     for name, operator in (derivatives or {}).items():
-        if name in ("u", "exact", "error"):
+        if name in found:
             raise ValueError(f"derivatives cannot be called {name!r}: that name is taken")
         found[name] = solution.apply(operator, points)
-    if solution.problem.exact is not None:
-        found["exact"] = solution.problem.exact_values(points)
-        found["error"] = found["u"] - found["exact"]
     return found
+
+
+def _columns(values: Array) -> list[Array]:
+    return [values] if values.ndim == 1 else list(values.T)
 
 
 def to_xarray(
@@ -256,7 +268,7 @@ def _write_structured(
         )
         array.text = base64.b64encode(struct.pack("<Q", len(data)) + data).decode()
 
-    data = SubElement(piece, "PointData", Scalars="u")
+    data = SubElement(piece, "PointData", Scalars=next(iter(fields)))
     for name, values in fields.items():
         add(data, name, values)
     add(SubElement(piece, "Points"), "points", place)

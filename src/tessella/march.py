@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from tessella.algorithm import Factored, assembled, exact_samples, factor, substitute
-from tessella.basis import Basis
+from tessella.basis import Multilevel
 from tessella.collocation import Grid, Rows
 from tessella.domain import Array, Box
 from tessella.estimate import Judgement, distance, held_out, residual
@@ -246,7 +246,7 @@ class _Walk:
         basis, ready = self.fine.parts.basis, self.fine.ready
         assert ready is not None
         wanted = not ready.solver.iterative if self.estimate is None else self.estimate
-        if not wanted or not isinstance(basis, Basis) or basis.features.count < 2:
+        if not wanted or isinstance(basis, Multilevel) or basis.features.count < 2:
             return None
         if self.coarse is None:
             half = dataclasses.replace(self.fine.parts, basis=basis.coarser(), solver=ready.solver)
@@ -310,32 +310,39 @@ def _check(problem: Problem, slabs: int) -> None:
                 f"what holds on tmin: state that as a condition of its own, e.g. Initial(...)"
             )
     _check_ansatz(problem)
-    axis = domain.axis_index(TIME)
-    order = max(t.orders[axis] for e in problem.equations for t in e.operator.expand(domain.axes))
+    axis, starts = domain.axis_index(TIME), _starts(problem)
+    orders = {name: _order(problem, name, axis) for name in problem.fields}
+    order = sum(orders.values())
     if order == 0:
         raise ValueError("the equation has no derivative in t, so nothing marches: use solve()")
-    starts = _starts(problem)
     if len(starts) < order:
         names = ", ".join(c.name for c in starts) or "none"
+        of = ", ".join(f"{n} for {name}" for name, n in orders.items() if n)
         raise ValueError(
-            f"the equation is of order {order} in t, so a slab needs as many conditions on tmin to "
-            f"start from, but has {len(starts)} ({names}): add Initial(...)"
-            + (" and InitialVelocity(...)" if order > 1 else "")
+            f"a slab needs as many conditions on tmin to start from as the equations have orders "
+            f"in t, {order} ({of}), but has {len(starts)} ({names}): add Initial(...)"
+            + (" and InitialVelocity(...)" if max(orders.values()) > 1 else "")
         )
+
+
+def _order(problem: Problem, field: str, axis: int) -> int:
+    """How often the equations differentiate an unknown along an axis."""
+    terms = [t for e in problem.equations for t in problem.terms(e.operator, field)]
+    return max((term.orders[axis] for term in terms), default=0)
 
 
 def _check_ansatz(problem: Problem) -> None:
     """A multiplier that vanishes at the start holds the initial data of the first slab only."""
-    multiplier = problem.ansatz.multiplier
-    if not callable(multiplier):
-        return
-    points = held_out(problem)[0].points.copy()
-    size = np.max(np.abs(function_values(multiplier, points)))
     domain = problem.domain
-    points[:, domain.axis_index(TIME)] = domain.face(START).position
-    if np.max(np.abs(function_values(multiplier, points))) <= 1e-10 * size:
-        raise ValueError(
-            "the ansatz's multiplier vanishes at tmin, so it builds in the initial data, which "
-            "only the first slab starts from: leave the factor of t and the data out of the "
-            "ansatz and state them as conditions, e.g. Initial(...), InitialVelocity(...)"
-        )
+    inside = held_out(problem)[0].points
+    start = inside.copy()
+    start[:, domain.axis_index(TIME)] = domain.face(START).position
+    for name in problem.fields:
+        multiplier = problem.multiplier(name)
+        size, there = (np.max(np.abs(function_values(multiplier, x))) for x in (inside, start))
+        if there <= 1e-10 * size:
+            raise ValueError(
+                "the ansatz's multiplier vanishes at tmin, so it builds in the initial data, which "
+                "only the first slab starts from: leave the factor of t and the data out of the "
+                "ansatz and state them as conditions, e.g. Initial(...), InitialVelocity(...)"
+            )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tessella.domain import Array
-from tessella.operators import Identity, Operator
+from tessella.operators import Operator
 from tessella.problem import Problem
 from tessella.report import Report, Step, error_norms, finite
 from tessella.solution import Solution, check_inside, test_points
@@ -211,8 +211,10 @@ class Marched:
     report: MarchReport
 
     def __call__(self, points: ArrayLike) -> Array:
-        """Values at an (n, d) array of points of the domain."""
-        return self.apply(Identity(), points)
+        """Values at an (n, d) array of points; a column for each of several unknowns."""
+        names = self.problem.fields
+        columns = [self.apply(self.problem.unknown(name), points) for name in names]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
         """Any linear operator applied to the solution, e.g. `apply(D(t=1), points)`.

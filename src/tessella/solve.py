@@ -141,7 +141,7 @@ def solve(
 class Parts:
     """Whole objects in place of shorthand; no solver means that the matrix decides."""
 
-    basis: Basis | Multilevel
+    basis: AnyBasis
     collocation: Grid
     filter: RRQR | Unfiltered
     solver: Solver | None
@@ -162,7 +162,7 @@ def parts(
     oversampling: float = 2.0,
     sigma: float | None = None,
     seed: int = 0,
-    basis: Basis | Multilevel | None = None,
+    basis: AnyBasis | None = None,
     collocation: Grid | None = None,
     filter: RRQR | Unfiltered | None = None,
     solver: Solver | str = "auto",
