@@ -183,6 +183,19 @@ def test_a_region_leaves_out_cells(still, tmp_path):
     assert np.all(np.isfinite(mesh.point_data["u"]))
 
 
+def test_a_shape_leaves_out_what_is_outside(combination, tmp_path):
+    disc = ts.Ball(x=0, y=0, radius=1)
+    basis = ts.Basis(ts.Decomposition(disc, 1), ts.RandomFeatures(4))
+    problem = ts.Problem(disc, ts.Equation(ts.Laplacian()), [ts.Dirichlet()])
+    round_one = combination(problem, basis, np.arange(5.0))
+    mesh = meshio.read(round_one.to_vtk(tmp_path / "disc.vtu", 21))
+    assert 0 < len(mesh.cells_dict["quad"]) < 400
+    assert np.max(np.hypot(*mesh.points[:, :2].T)) <= 1 + 1e-9
+    assert np.isnan(round_one.on_grid(5)[1][0, 0])
+    with pytest.raises(ValueError, match=r"outside the domain: write \.vtu"):
+        round_one.to_vtk(tmp_path / "disc.vts")
+
+
 def test_four_axes_become_a_series_of_three(combination, tmp_path):
     def made(**sides):
         box = ts.Box(**sides)
@@ -204,7 +217,10 @@ def test_four_axes_become_a_series_of_three(combination, tmp_path):
         ({"path": "u.png"}, r"unknown kind of file 'u.png': use .vtu, .vtk or .vts"),
         ({"path": "u.vts", "where": moving}, "a structured grid .* has no holes"),
         ({"where": moving}, "where must map an .n, 2. array of points to .n,. truth values"),
-        ({"where": lambda p: p[:, 0] > 9}, "where leaves no point of the grid"),
+        (
+            {"where": lambda p: p[:, 0] > 9},
+            "no point of the grid lies in the domain and in `where`",
+        ),
         ({"resolution": 1}, "resolution must be a whole number >= 2, or one for each of x, t"),
         ({"resolution": (3, 4, 5)}, "resolution must be .* got .3, 4, 5."),
         ({"resolution": 2.5}, "resolution must be a whole number"),

@@ -7,10 +7,9 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella import march as march_module
 from tessella.algorithm import Factored
 from tessella.linalg.condensation import condense
-from tessella.march import _Track
+from tessella.march import _Track, until
 from tessella.marched import Slab
 
 PI = np.pi
@@ -324,6 +323,33 @@ def test_a_whole_basis_is_moved_to_every_slab(points):
         ts.march(problem, 4, basis=elsewhere)
 
 
+def test_a_shape_marches():
+    """Heat on a disc, where every slab is the disc over a part of time."""
+
+    def exact(p):
+        return np.exp(-p[:, 2]) * np.cos(p[:, 0])
+
+    problem = ts.Problem(
+        ts.Ball(x=0, y=0, radius=1).over(t=(0, 1)),
+        ts.Equation(ts.D(t=1) - ts.Laplacian()),
+        [ts.Dirichlet(exact), ts.Initial(exact)],
+        exact=exact,
+    )
+    marched = ts.march(problem, 2, subdomains=1, features=100, solver="nested-qr")
+    assert marched.report.factorisations == 1
+    assert marched.slabs[1].problem.domain == ts.Ball(x=0, y=0, radius=1).over(t=(0.5, 1))
+    assert marched.report.error["l2_relative"] < 1e-3
+
+
+def test_a_reference_is_met_at_its_points(marched, rng):
+    at = rng.random((50, 2)) * [1.0, 2.0]
+    problem = wave(exact=ts.Reference(at, standing(at)))
+    again = ts.march(problem, 4, estimate=False, **SIDE)
+    assert again.report.error["max"] == pytest.approx(marched.errors(at)["max"], rel=1e-3)
+    assert again.report.slabs[0].error is None
+    assert until(problem, 1.0).exact is None
+
+
 def test_several_levels_march_and_have_no_second_opinion():
     box = ts.Box(t=(0, 1))
     problem = ts.Problem(
@@ -427,6 +453,14 @@ def growing(p):
             wave(conditions=[ts.Initial(standing)]),
             r"orders in t, 2 \(2 for u\), but has 1 \(initial value\): add",
         ),
+        (
+            ts.Problem(
+                ts.Box(x=(0, 1), t=(0, 1)) - ts.Ball(x=0.5, t=0.5, radius=0.2),
+                ts.Equation(WAVE),
+                [ts.Dirichlet()],
+            ),
+            r"cuts the time axis, so the domain must be a Box or a shape.over\(t=...\)",
+        ),
         (wave(conditions=[ts.Dirichlet()]), r"has 0 \(none\): add Initial\(...\) and InitialVel"),
         (
             wave(conditions=[ts.Initial(), ts.Dirichlet(on="tmax", name="aim")]),
@@ -485,7 +519,3 @@ def test_matrices_are_told_apart_by_their_numbers(rng, column_blocks):
     changed[3, 4] += 1e-8
     assert not A.acts_like(column_blocks(changed, 2))
     assert not A.acts_like(column_blocks(dense[:11], 2))
-
-
-def test_the_module_and_the_function_share_a_name():
-    assert march_module is ts.march

@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.decomposition import Decomposition
-from tessella.domain import Array, Box
+from tessella.domain import Array, Domain
 from tessella.features import (
     Activation,
     Layer,
@@ -71,7 +71,7 @@ class Basis:
         half = dataclasses.replace(self.features, count=max(1, self.features.count // 2))
         return dataclasses.replace(self, features=half, seed=self.seed + 1)
 
-    def moved(self, domain: Box) -> Self:
+    def moved(self, domain: Domain) -> Self:
         """The same functions on another domain, stretched to fit it."""
         decomposition = self.decomposition.moved(domain)
         return with_layers(dataclasses.replace(self, decomposition=decomposition), self.layers)
@@ -126,7 +126,7 @@ class Multilevel:
             levels.append(Basis(coarse, finest.features, finest.seed + 1000 * len(levels)))
         return Multilevel(tuple(reversed(levels)))
 
-    def moved(self, domain: Box) -> Multilevel:
+    def moved(self, domain: Domain) -> Multilevel:
         """The same functions on another domain, stretched to fit it."""
         return Multilevel(tuple(level.moved(domain) for level in self.levels))
 
@@ -208,7 +208,7 @@ class Fields:
         """Every unknown's basis coarser."""
         return Fields(**{n: b.coarser() for n, b in zip(self.names, self.bases, strict=True)})
 
-    def moved(self, domain: Box) -> Fields:
+    def moved(self, domain: Domain) -> Fields:
         """The same functions on another domain, stretched to fit it."""
         return Fields(**{n: b.moved(domain) for n, b in zip(self.names, self.bases, strict=True)})
 

@@ -59,7 +59,7 @@ class Decomposition:
         object.__setattr__(self, "overlap", tuple(float(v) for v in overlaps))
         assert len(self.subdomains) == len(self.overlap) == d
 
-    def moved(self, domain: Box) -> Decomposition:
+    def moved(self, domain: Domain) -> Decomposition:
         """The same decomposition of another domain."""
         return Decomposition(domain, self.subdomains, self.overlap)
 

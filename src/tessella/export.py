@@ -2,7 +2,8 @@
 
 Everything is sampled on a regular grid of the domain, as a dictionary from names to values: the
 unknown `u`, or all of them by their names, derivatives by the names they are given, and `exact` and
-`error` (`exact_p`, `error_p` of several unknowns) where the exact solution is known.
+`error` (`exact_p`, `error_p` of several unknowns) where the exact solution is known as a function.
+Of a domain that is not a box the grid is that of its bounding box, and holds NaN outside.
 """
 
 from __future__ import annotations
@@ -17,9 +18,9 @@ from xml.etree.ElementTree import Element, ElementTree, SubElement
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tessella.domain import Array
+from tessella.domain import Array, Box, Domain
 from tessella.operators import Operator
-from tessella.problem import Problem
+from tessella.problem import Problem, Reference
 from tessella.version import __version__
 
 if TYPE_CHECKING:
@@ -54,13 +55,13 @@ class Sampled(Protocol):
 def on_grid(
     solution: Sampled, resolution: int | Sequence[int] | None = None, where: Region | None = None
 ) -> tuple[tuple[Array, ...], Array]:
-    """Ticks of every axis and the values on their grid, NaN outside the region `where`.
+    """Ticks of every axis and the values on their grid, NaN outside the domain or `where`.
 
     Several unknowns lie along a last axis, in the order of `problem.fields`.
     """
     ticks = _ticks(solution.problem, resolution)
     points = _grid(ticks)
-    inside = _inside(points, where)
+    inside = _inside(solution.problem, points, where)
     found = solution(points[inside])
     values = np.full((len(points), *found.shape[1:]), np.nan)
     values[inside] = found
@@ -74,7 +75,7 @@ def sample(
     problem = solution.problem
     columns = _columns(solution(points))
     found = dict(zip(problem.fields, columns, strict=True))
-    if problem.exact is not None:
+    if problem.exact is not None and not isinstance(problem.exact, Reference):
         exact = _columns(problem.exact_values(points))
         for name, own, right in zip(problem.fields, columns, exact, strict=True):
             end = "" if len(columns) == 1 else f"_{name}"
@@ -104,7 +105,7 @@ def to_xarray(
     problem = solution.problem
     ticks = _ticks(problem, resolution)
     points = _grid(ticks)
-    inside = _inside(points, where)
+    inside = _inside(solution.problem, points, where)
     fields = _filled(sample(solution, points[inside], derivatives), inside)
     shape = [len(tick) for tick in ticks]
     return xarray.Dataset(
@@ -125,22 +126,22 @@ def to_vtk(
     """Write a VTK file, or a series of them; returns the file to open.
 
     `.vts` holds a structured grid, `.vtu` and `.vtk` (through meshio) an unstructured one, of which
-    only the cells inside the region `where` are written. Time is an axis like any other unless
-    `times` asks for a series, one file for each of these times (or for so many, evenly spaced) and
-    a `.pvd` file that lists them; with three axes beside t it is always a series. `resolution`
-    counts the points of the axes that a file has.
+    only the cells inside the domain and the region `where` are written. Time is an axis like any
+    other unless `times` asks for a series, one file for each of these times (or for so many, evenly
+    spaced) and a `.pvd` file that lists them; with three axes beside t it is always a series.
+    `resolution` counts the points of the axes that a file has.
     """
     target = Path(path)
     if target.suffix not in (*UNSTRUCTURED, STRUCTURED):
         raise ValueError(
             f"unknown kind of file {target.name!r}: use {', '.join(UNSTRUCTURED)} or {STRUCTURED}"
         )
-    if where is not None and target.suffix == STRUCTURED:
+    domain = solution.problem.domain
+    if target.suffix == STRUCTURED and not (where is None and isinstance(domain, Box)):
         raise ValueError(
             f"a structured grid ({STRUCTURED}) has no holes, so it cannot leave out what is "
-            f"outside `where`: write {UNSTRUCTURED[0]}"
+            f"outside {'the domain' if where is None else '`where`'}: write {UNSTRUCTURED[0]}"
         )
-    domain = solution.problem.domain
     if times is None and "t" in domain.axes and domain.dimension > 3:
         times = FRAMES
     if times is None:
@@ -193,7 +194,7 @@ def _write(
     where: Region | None,
 ) -> None:
     """One file: the fields at `points` of the domain, placed on the grid of `ticks`."""
-    inside = _inside(points, where)
+    inside = _inside(solution.problem, points, where)
     fields = _filled(sample(solution, points[inside], derivatives), inside)
     counts = tuple(len(tick) for tick in ticks)
     place = np.zeros((len(points), 3))
@@ -293,7 +294,7 @@ def _ticks(
     )
 
 
-def _moments(domain: Any, times: int | Sequence[float]) -> Array:
+def _moments(domain: Domain, times: int | Sequence[float]) -> Array:
     if "t" not in domain.axes:
         raise ValueError(
             f"times={times!r} asks for a series, but the domain has no axis t: leave it out"
@@ -313,17 +314,21 @@ def _grid(ticks: Sequence[Array]) -> Array:
     return np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, len(ticks))
 
 
-def _inside(points: Array, where: Region | None) -> np.ndarray:
-    if where is None:
-        return np.ones(len(points), dtype=bool)
-    inside = np.asarray(where(points))
-    if inside.shape != (len(points),) or inside.dtype != bool:
-        raise ValueError(
-            f"where must map an (n, {points.shape[1]}) array of points to (n,) truth values, got "
-            f"{inside.dtype} of shape {inside.shape}"
-        )
+def _inside(problem: Problem, points: Array, where: Region | None) -> np.ndarray:
+    """Which points lie in the domain and in the region."""
+    inside = problem.domain.contains(points)
+    if where is not None:
+        chosen: np.ndarray = np.asarray(where(points))
+        if chosen.shape != (len(points),) or chosen.dtype != bool:
+            raise ValueError(
+                f"where must map an (n, {points.shape[1]}) array of points to (n,) truth values, "
+                f"got {chosen.dtype} of shape {chosen.shape}"
+            )
+        inside = inside & chosen
     if not inside.any():
-        raise ValueError("where leaves no point of the grid: raise resolution, or check it")
+        raise ValueError(
+            "no point of the grid lies in the domain and in `where`: raise resolution, or check it"
+        )
     return inside
 
 

@@ -23,15 +23,16 @@ import numpy as np
 from tessella.algorithm import Factored, assembled, exact_samples, factor, substitute
 from tessella.basis import Multilevel
 from tessella.collocation import Grid, Rows
-from tessella.domain import Array, Box
+from tessella.domain import Array, Box, Domain
 from tessella.estimate import Judgement, distance, held_out, residual
+from tessella.geometry import Extrusion
 from tessella.linalg.iteration import Progress
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR
 from tessella.marched import Marched, MarchReport, Slab
 from tessella.memory import peak_mib
 from tessella.operators import function_values
-from tessella.problem import Condition, Problem
+from tessella.problem import Condition, Problem, Reference
 from tessella.report import Stopwatch, error_norms
 from tessella.solution import Solution, test_points
 from tessella.solve import SIDE_BY_SIDE_SIGMA, Parts, parts, solve
@@ -126,9 +127,13 @@ def slab_problem(
 
 
 def until(problem: Problem, end: float) -> Problem:
-    """The problem up to a time."""
-    low, _ = problem.domain.bounds[problem.domain.axis_index(TIME)]
-    return dataclasses.replace(problem, domain=_between(problem.domain, low, end))
+    """The problem up to a time; a reference beyond it is dropped."""
+    axis = problem.domain.axis_index(TIME)
+    low, _ = problem.domain.bounds[axis]
+    exact = problem.exact
+    if isinstance(exact, Reference) and np.any(exact.points[:, axis] > end):
+        exact = None
+    return dataclasses.replace(problem, domain=_between(problem.domain, low, end), exact=exact)
 
 
 def _continued(condition: Condition, before: Solution) -> Condition:
@@ -141,7 +146,10 @@ def _continued(condition: Condition, before: Solution) -> Condition:
     return dataclasses.replace(condition, value=value)
 
 
-def _between(domain: Box, low: float, high: float) -> Box:
+def _between(domain: Domain, low: float, high: float) -> Domain:
+    """The domain between two times, a Box or a shape over time."""
+    if isinstance(domain, Extrusion):
+        return domain.base.over(**{TIME: (low, high)})
     sides = dict(zip(domain.axes, domain.bounds, strict=True))
     return Box(**{**sides, TIME: (low, high)})
 
@@ -196,7 +204,8 @@ class _Walk:
         estimate: bool | None,
         progress: Progress | None,
     ) -> None:
-        self.problem, self.blind = problem, dataclasses.replace(problem, exact=None)
+        self.blind = dataclasses.replace(problem, exact=None)
+        self.problem = self.blind if isinstance(problem.exact, Reference) else problem
         per_axis = SAMPLES.get(problem.domain.dimension, 6)
         self.test_grid = test_grid or Grid(points_per_axis=per_axis)
         self.estimate, self.progress = estimate, progress
@@ -297,6 +306,11 @@ def _check(problem: Problem, slabs: int) -> None:
             f"march() needs a time axis called 't', but the domain has {', '.join(domain.axes)}: "
             f"use solve()"
         )
+    if not (isinstance(domain, Box) or (isinstance(domain, Extrusion) and domain.axis == TIME)):
+        raise ValueError(
+            f"march() cuts the time axis, so the domain must be a Box or a shape.over(t=...), got "
+            f"{domain!r}"
+        )
     for condition in problem.conditions:
         faces = condition.faces(domain)
         if END in faces:
@@ -336,7 +350,8 @@ def _check_ansatz(problem: Problem) -> None:
     domain = problem.domain
     inside = held_out(problem)[0].points
     start = inside.copy()
-    start[:, domain.axis_index(TIME)] = domain.face(START).position
+    axis = domain.axis_index(TIME)
+    start[:, axis] = domain.lower[axis]
     for name in problem.fields:
         multiplier = problem.multiplier(name)
         size, there = (np.max(np.abs(function_values(multiplier, x))) for x in (inside, start))

@@ -30,7 +30,7 @@ class Tiling(Decomposition):
             )
         super().__init__(domain, subdomains, 1.0)
 
-    def moved(self, domain: Box) -> Tiling:
+    def moved(self, domain: Domain) -> Tiling:
         return Tiling(domain, self.subdomains)
 
     @property
