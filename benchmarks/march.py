@@ -145,7 +145,7 @@ def long(number: int) -> dict[str, Any]:
     report = marched.report
     last = report.slabs[-1]
     growth = report.growth()
-    end = marched.problem.domain.grid((200,) + (1,) * (marched.problem.domain.dimension - 1))
+    end = marched.problem.domain.grid((41,) * (marched.problem.domain.dimension - 1) + (1,))
     end[:, -1] = 10.0
     return {
         "problem": report.problem,
