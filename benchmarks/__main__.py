@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, device, interfaces, solvers, tolerance, trained
+from benchmarks import core, device, interfaces, march, solvers, tolerance, trained
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -23,6 +23,7 @@ BENCHMARKS = {
     "oscillator_networks": trained.oscillator_networks,
     "trained": trained.trained,
     "tolerance": tolerance.tolerance,
+    "march": march.march,
     "picture": core.demo_picture,
 }
 LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture")

@@ -21,6 +21,8 @@ from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.schwarz import SchwarzCG
+from tessella.march import march
+from tessella.marched import Marched
 from tessella.operator_function import operator
 from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem import (
@@ -72,6 +74,7 @@ __all__ = [
     "InitialVelocity",
     "Integral",
     "Laplacian",
+    "Marched",
     "MeanZero",
     "Measured",
     "Multilevel",
@@ -95,6 +98,7 @@ __all__ = [
     "fbpinn",
     "gallery",
     "load",
+    "march",
     "operator",
     "pinn",
     "solve",

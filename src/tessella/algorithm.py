@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 from typing import Any
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from tessella.assembly import LeastSquares, Reduced, assemble
 from tessella.basis import AnyBasis, Multilevel
 from tessella.collocation import Grid
+from tessella.domain import Array
 from tessella.estimate import judge
 from tessella.glued_system import GluedSystem
 from tessella.gluing import glue
@@ -24,6 +26,26 @@ from tessella.memory import device_name, peak_mib
 from tessella.problem import Problem
 from tessella.report import Report, Stopwatch, error_norms
 from tessella.solution import Solution, error_monitor, test_points
+
+
+@dataclass(frozen=True)
+class Factored:
+    """A system with all that serves another right-hand side too, which is most of the work."""
+
+    system: LeastSquares | GluedSystem
+    reduced: Reduced
+    filter: RRQR | Unfiltered
+    solver: Solver
+    state: Any
+    note: str
+
+    def renewed(self, system: LeastSquares | GluedSystem) -> Factored | None:
+        """These factors for another system; None if its matrix is not the same by its numbers."""
+        if type(system) is not type(self.system) or not system.has_matrix_of(self.system):  # type: ignore[arg-type]
+            return None
+        system = system.with_matrix_of(self.system)  # type: ignore[arg-type]
+        reduced = self.reduced.renewed(system)  # type: ignore[arg-type]
+        return dataclasses.replace(self, system=system, reduced=reduced)
 
 
 def run(
@@ -43,49 +65,90 @@ def run(
     `estimate` asks for a second opinion with half the features; None means if solved directly,
     where it costs a fraction of the solve.
     """
-    watch, note = Stopwatch(), ""
+    watch = Stopwatch()
     with watch.phase("assemble"):
-        system = _system(problem, basis, collocation)
-    with watch.phase("filter"):
-        reduced = system.reduce(filter, progress)
-    if solver is None:
-        solver, note = choose(reduced.Q)
-    if solver.iterative:
-        reduced = reduced.preconditioned()
-    with watch.phase("monitor"):
-        at = test_points(problem, basis, test_grid)
-        exact = None if at is None else problem.exact_values(at)
-        watched = solver.iterative and not is_glued(basis)
-        monitor = error_monitor(problem, basis, reduced.preconditioner, at, watched)
-    with watch.phase("solve"):
-        state = solver.init(reduced.Q, progress)
-        result = solver.solve(state, reduced.h, monitor, progress)
-        a = reduced.coefficients(np.asarray(result.x))
-
-    report = _report(problem, basis, system, reduced, result, full_name(filter, solver), note)
-    found: dict[str, Any] = {"residual": system.residuals(a)}
-    solution = Solution(problem, basis, a, report, result.history)
-    with watch.phase("measure"):
-        if at is not None and exact is not None:
-            found["error"] = error_norms(solution(at), exact)
-        if isinstance(system, GluedSystem):
-            found["jumps"] = jumps(problem, system.basis, a)
+        system = assembled(problem, basis, collocation)
+    samples = exact_samples(problem, basis, test_grid)
+    ready = factor(system, filter, solver, watch, progress)
+    solution = substitute(problem, basis, ready, samples, watch, progress)
+    found: dict[str, Any] = {}
     if condition:
         with watch.phase("condition"):
-            found["condition"] = _conditions(system, reduced)
-    if not solver.iterative if estimate is None else estimate:
+            found["condition"] = _conditions(system, ready.reduced)
+    if not ready.solver.iterative if estimate is None else estimate:
         with watch.phase("estimate"):
-            found["error_estimate"] = _second_opinion(solution, collocation, filter, solver)
+            found["error_estimate"] = _second_opinion(solution, collocation, filter, ready.solver)
     found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}
-    return dataclasses.replace(solution, report=dataclasses.replace(report, **found))
+    return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **found))
 
 
-def _system(problem: Problem, basis: AnyBasis, collocation: Grid) -> LeastSquares | GluedSystem:
+def assembled(problem: Problem, basis: AnyBasis, collocation: Grid) -> LeastSquares | GluedSystem:
+    """The system, however its subdomains are joined."""
     if is_glued(basis):
         return glue(problem, basis, collocation)
     system = assemble(problem, basis, collocation.rows(problem, basis))
     jax.block_until_ready(system.M)
     return system
+
+
+Samples = tuple[Array, Array] | None
+"""Points and the exact solution there, if it is known."""
+
+
+def exact_samples(problem: Problem, basis: AnyBasis, test_grid: Grid | None) -> Samples:
+    """Where the error will be measured; a bad exact solution shows itself before the solve."""
+    at = test_points(problem, basis, test_grid)
+    return None if at is None else (at, problem.exact_values(at))
+
+
+def factor(
+    system: LeastSquares | GluedSystem,
+    filter: RRQR | Unfiltered,
+    solver: Solver | None,
+    watch: Stopwatch,
+    progress: Progress | None = None,
+    keep: bool = False,
+) -> Factored:
+    """Filter, precondition and factor; `keep` what `Factored.renewed` needs."""
+    note = ""
+    with watch.phase("filter"):
+        reduced = system.reduce(filter, progress, keep)
+    if solver is None:
+        solver, note = choose(reduced.Q)
+    if solver.iterative:
+        reduced = reduced.preconditioned()
+    with watch.phase("solve"):
+        state = solver.init(reduced.Q, progress)
+    return Factored(system, reduced, filter, solver, state, note)
+
+
+def substitute(
+    problem: Problem,
+    basis: AnyBasis,
+    ready: Factored,
+    samples: Samples,
+    watch: Stopwatch,
+    progress: Progress | None = None,
+) -> Solution:
+    """Solve for the right-hand side, go back to the coefficients, and measure."""
+    reduced, solver = ready.reduced, ready.solver
+    with watch.phase("monitor"):
+        at = None if samples is None else samples[0]
+        watched = solver.iterative and not is_glued(basis)
+        monitor = error_monitor(problem, basis, reduced.preconditioner, at, watched)
+    with watch.phase("solve"):
+        result = solver.solve(ready.state, reduced.h, monitor, progress)
+        a = reduced.coefficients(np.asarray(result.x))
+
+    report = _report(problem, basis, ready, result)
+    found: dict[str, Any] = {"residual": ready.system.residuals(a)}
+    solution = Solution(problem, basis, a, report, result.history)
+    with watch.phase("measure"):
+        if samples is not None:
+            found["error"] = error_norms(solution(samples[0]), samples[1])
+        if isinstance(ready.system, GluedSystem):
+            found["jumps"] = jumps(problem, ready.system.basis, a)
+    return dataclasses.replace(solution, report=dataclasses.replace(report, **found))
 
 
 def _second_opinion(
@@ -115,26 +178,19 @@ def _conditions(system: LeastSquares | GluedSystem, reduced: Reduced) -> dict[st
     return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
 
 
-def _report(
-    problem: Problem,
-    basis: AnyBasis,
-    system: LeastSquares | GluedSystem,
-    reduced: Reduced,
-    result: SolverResult,
-    solver: str,
-    note: str,
-) -> Report:
+def _report(problem: Problem, basis: AnyBasis, ready: Factored, result: SolverResult) -> Report:
+    system = ready.system
     oracle = result.history.oracle()
     return Report(
         problem=problem.name,
         parameters=dict(problem.parameters),
         seed=basis.seed,
-        solver=solver,
-        solver_note=note,
+        solver=full_name(ready.filter, ready.solver),
+        solver_note=ready.note,
         device=device_name(),
         rows=system.rows,
         columns=basis.columns,
-        columns_kept=int(np.count_nonzero(reduced.kept < basis.columns)),
+        columns_kept=int(np.count_nonzero(ready.reduced.kept < basis.columns)),
         **_interfaces(system, basis),
         iterations=result.iterations,
         stop_reason=str(result.stop),

@@ -26,8 +26,10 @@ def write(path: Path, kind: str, version: int, header: dict[str, Any], **arrays:
         temporary.unlink(missing_ok=True)
 
 
-def read(path: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str, Array]]:
-    """Header and arrays of a file that `write` wrote."""
+def read(
+    path: Path, kind: str, version: int, *others: str
+) -> tuple[dict[str, Any], dict[str, Array]]:
+    """Header and arrays of a file that `write` wrote, of this kind or one of the `others`."""
     if not path.exists():
         raise FileNotFoundError(f"no {kind} file {path}")
     try:
@@ -42,7 +44,8 @@ def read(path: Path, kind: str, version: int) -> tuple[dict[str, Any], dict[str,
         ) from None
     try:
         header = json.loads(arrays.pop("header").tobytes().decode())
-        ours = header["format"] == f"tessella {kind}"
+        header["kind"] = header.pop("format").removeprefix("tessella ")
+        ours = header["kind"] in (kind, *others)
     except (KeyError, ValueError, TypeError, AttributeError):
         ours = False
     if not ours:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -66,8 +67,21 @@ class LeastSquares:
         }
         return pointwise | {t.name: abs(float(t.row @ a) - t.value) for t in self.totals}
 
-    def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Reduced:
-        """Filter the blocks; the unknowns that are left are all the features kept."""
+    def has_matrix_of(self, other: LeastSquares) -> bool:
+        """Whether only right-hand sides differ, up to rounding of the points."""
+        return self.M.acts_like(other.M)
+
+    def with_matrix_of(self, other: LeastSquares) -> LeastSquares:
+        """This system holding on to the other's blocks, so that its own are freed."""
+        return dataclasses.replace(self, M=other.M)
+
+    def reduce(
+        self, rule: RRQR | Unfiltered, progress: Progress | None = None, keep: bool = False
+    ) -> Reduced:
+        """Filter the blocks; the unknowns that are left are all the features kept.
+
+        There is nothing to `keep` for another right-hand side, which stays as it is.
+        """
         filtered = rule.apply(self.M, self.scales)
         parts = (filtered.Q, self.h, filtered.kept, filtered.preconditioner)
         return Bordered(*parts, len(self.totals[0].row)) if self.totals else Reduced(*parts)
@@ -84,6 +98,10 @@ class Reduced:
 
     def coefficients(self, y: Array) -> Array:
         return np.asarray(self.preconditioner.apply(jnp.asarray(y)))
+
+    def renewed(self, system: LeastSquares) -> Reduced:
+        """The right-hand side of another system with the same matrix."""
+        return dataclasses.replace(self, h=system.h)
 
     def preconditioned(self) -> Reduced:
         """The form for iterative solvers: this one."""

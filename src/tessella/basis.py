@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tessella.decomposition import Decomposition
-from tessella.domain import Array
+from tessella.domain import Array, Domain
 from tessella.enrichment import Enrichment, active, as_enrichment, enriched_values
 from tessella.features import (
     Activation,
@@ -95,8 +95,16 @@ class Basis:
         half = dataclasses.replace(self.features, count=max(1, self.features.count // 2))
         return dataclasses.replace(self, features=half, seed=self.seed + 1)
 
+    def moved(self, domain: Domain) -> Self:
+        """The same functions on another domain, stretched to fit it."""
+        decomposition = self.decomposition.moved(domain)
+        return with_layers(dataclasses.replace(self, decomposition=decomposition), self.layers)
 
-def with_layers(basis: Basis, layers: tuple[Layer, ...]) -> Basis:
+
+AnyKind = TypeVar("AnyKind", bound=Basis)
+
+
+def with_layers(basis: AnyKind, layers: tuple[Layer, ...]) -> AnyKind:
     """The same basis with these hidden layers in place of the ones its seed draws."""
     made = dataclasses.replace(basis)
     made.__dict__["layers"] = layers
@@ -144,6 +152,10 @@ class Multilevel:
             )
             levels.append(Basis(coarse, finest.features, finest.seed + 1000 * len(levels)))
         return Multilevel(tuple(reversed(levels)))
+
+    def moved(self, domain: Domain) -> Multilevel:
+        """The same functions on another domain, stretched to fit it."""
+        return Multilevel(tuple(level.moved(domain) for level in self.levels))
 
     @property
     def columns(self) -> int:
@@ -228,6 +240,10 @@ class Fields:
     def coarser(self) -> Fields:
         """Every unknown's basis coarser."""
         return Fields(**{n: b.coarser() for n, b in zip(self.names, self.bases, strict=True)})
+
+    def moved(self, domain: Domain) -> Fields:
+        """The same functions on another domain, stretched to fit it."""
+        return Fields(**{n: b.moved(domain) for n, b in zip(self.names, self.bases, strict=True)})
 
 
 AnyBasis = Basis | Multilevel | Fields

@@ -7,7 +7,7 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import jax
 import typer
@@ -22,6 +22,10 @@ from rich.progress import (
     TimeRemainingColumn,
 )
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from tessella.marched import Marched
+    from tessella.solution import Solution
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -62,6 +66,10 @@ def solve(
         typer.Option(help="choose the method to meet this normalised L1 error, by an estimate"),
     ] = None,
     patience: Annotated[float, typer.Option(help="seconds to spend on meeting --tol")] = 120.0,
+    slabs: Annotated[
+        int | None,
+        typer.Option(help="solve slab by slab in time; all numbers are then those of one slab"),
+    ] = None,
     seed: Annotated[int, typer.Option(help="seed of the random features")] = 0,
     settings: Annotated[
         list[str] | None,
@@ -96,18 +104,22 @@ def solve(
             raise ValueError(f"the folder of {target} does not exist: create it first")
     entry = gallery.get(name)
     changes = dict(parse_setting(text) for text in settings or [])
+    if slabs is not None and (condition or checkpoint is not None):
+        raise ValueError("a march has no condition numbers and no checkpoints: leave out --slabs")
     with _ProgressBar() as show:
-        solution = entry.solve(
-            preset,
-            seed=seed,
-            solver=solver,
-            settings=changes,
-            condition=condition,
-            progress=show,
-            checkpoint=checkpoint,
-            tol=tol,
-            patience=patience,
-        )
+        common: dict[str, Any] = {
+            "seed": seed,
+            "solver": solver,
+            "settings": changes,
+            "progress": show,
+            "tol": tol,
+            "patience": patience,
+        }
+        solution: Solution | Marched
+        if slabs is not None:
+            solution = entry.march(preset, slabs, **common)
+        else:
+            solution = entry.solve(preset, condition=condition, checkpoint=checkpoint, **common)
     quiet = json_file is not None and str(json_file) == "-"
     if not quiet:
         console.print(str(solution), highlight=False, soft_wrap=True)

@@ -83,6 +83,10 @@ class Decomposition:
         """Along which axes the last subdomain is the first one's neighbour."""
         return tuple(axis in self.domain.periodic for axis in self.domain.axes)
 
+    def moved(self, domain: Domain) -> Decomposition:
+        """The same decomposition of another domain."""
+        return Decomposition(domain, self.subdomains, self.overlap)
+
     @property
     def count(self) -> int:
         """J, the number of subdomains."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -14,7 +15,7 @@ from scipy.linalg import lapack
 from tessella.assembly import Reduced
 from tessella.domain import Array
 from tessella.interfaces import GluedBasis
-from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
+from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks, same_numbers
 from tessella.linalg.condensation import Condensed, condensation_flops, condense
 from tessella.linalg.iteration import Progress
 from tessella.linalg.partial_sums import partial_sums
@@ -95,8 +96,28 @@ class GluedSystem:
         n = self.columns.shape[1]
         return sum(condensation_flops(len(k.free), n, len(k.coupled)) for k in self.kinds)
 
-    def reduce(self, rule: RRQR | Unfiltered, progress: Progress | None = None) -> Traces:
-        """Filter and eliminate every subdomain's features; distinct subdomains once."""
+    def has_matrix_of(self, other: GluedSystem) -> bool:
+        """Whether only right-hand sides differ: the same equal subdomains with the same blocks."""
+        return len(self.kinds) == len(other.kinds) and all(
+            np.array_equal(a.members, b.members)
+            and a.faces == b.faces
+            and np.array_equal(a.free, b.free)
+            and np.array_equal(a.coupled, b.coupled)
+            and same_numbers(a.values, b.values)
+            for a, b in zip(self.kinds, other.kinds, strict=True)
+        )
+
+    def with_matrix_of(self, other: GluedSystem) -> GluedSystem:
+        """This system holding on to the other's blocks, so that its own are freed."""
+        return dataclasses.replace(self, kinds=other.kinds)
+
+    def reduce(
+        self, rule: RRQR | Unfiltered, progress: Progress | None = None, keep: bool = False
+    ) -> Traces:
+        """Filter and eliminate every subdomain's features; distinct subdomains once.
+
+        `keep` holds on to what `Traces.renewed` needs.
+        """
         if not isinstance(rule, RRQR) or rule.patch > 1:
             raise ValueError(
                 f"coupling='interfaces' eliminates every subdomain's features through its own "
@@ -108,16 +129,22 @@ class GluedSystem:
         def one(kind: Kind) -> Condensed:
             nonlocal done
             V = kind.values
-            h = self.h[kind.members][:, kind.free].T
-            found = condense(V[:, kind.free].T, V[:, kind.coupled].T, h, rule, self.units)
+            E = V[:, kind.coupled].T
+            found = condense(V[:, kind.free].T, E, self.right_sides(kind), rule, self.units, keep)
             done += 1
             if progress is not None:
                 progress(done, len(self.kinds), 1.0)
             return found
 
         condensed = side_by_side(one, self.kinds, self.flops)
-        matrix, g = self._trace_system(condensed)
-        return Traces(matrix, g, _kept(self, condensed), Unpreconditioned(), self, condensed)
+        g = self._stacked(condensed)
+        matrix = self._trace_matrix(condensed, g)
+        h = self.trace_side(condensed)
+        return Traces(matrix, h, _kept(self, condensed), Unpreconditioned(), self, condensed)
+
+    def right_sides(self, kind: Kind) -> Array:
+        """Of a kind's rows without traces, a column per member; rows with traces ask for zero."""
+        return self.h[kind.members][:, kind.free].T
 
     def attached(self, kind: Kind) -> Iterator[tuple[int, int, slice]]:
         """(member, face, which of the member's coupled rows are the face's), face by face."""
@@ -133,13 +160,20 @@ class GluedSystem:
         """The numbers of a face's traces."""
         return np.arange(self.starts[face], self.starts[face + 1])
 
-    def _trace_system(self, condensed: list[Condensed]) -> tuple[BlockMatrix, Array]:
-        """The leftover triangles as one matrix with a column block per face."""
-        J = self.basis.decomposition.count
-        g: list[Array] = [np.zeros(0)] * J
+    def _stacked(self, condensed: list[Condensed]) -> list[Array]:
+        """What every subdomain asks of its traces: right-hand sides in the subdomains' order."""
+        g: list[Array] = [np.zeros(0)] * self.basis.decomposition.count
         for kind, c in zip(self.kinds, condensed, strict=True):
             for i, j in enumerate(kind.members.tolist()):
                 g[j] = c.g[:, i]
+        return g
+
+    def trace_side(self, condensed: list[Condensed]) -> Array:
+        """The right-hand side of the system for the traces."""
+        return np.concatenate([*self._stacked(condensed), self._sum_rows()[1]])
+
+    def _trace_matrix(self, condensed: list[Condensed], g: list[Array]) -> BlockMatrix:
+        """The leftover triangles as one matrix with a column block per face."""
         first = np.concatenate([[0], np.cumsum([len(part) for part in g])])
         values: list[list[Array]] = [[] for _ in self.positions]
         rows: list[list[np.ndarray]] = [[] for _ in self.positions]
@@ -157,7 +191,7 @@ class GluedSystem:
             for face, (v, r) in enumerate(zip(values, rows, strict=True))
         ]
         shape = (int(first[-1]) + len(right), self.traces)
-        return from_blocks(blocks, shape, self.positions), np.concatenate([*g, right])
+        return from_blocks(blocks, shape, self.positions)
 
     def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each equation and condition, in its units."""
@@ -221,6 +255,16 @@ class Traces(Reduced):
         t = np.asarray(self.preconditioner.apply(jnp.asarray(y)))
         with single_threaded_blas():
             return _substitute(self.system, self.condensed, t)
+
+    def renewed(self, system: GluedSystem) -> Traces:  # type: ignore[override]
+        """The right-hand side of another system with the same matrix, without factoring again."""
+        with single_threaded_blas():
+            condensed = [
+                c.renewed(system.right_sides(kind))
+                for kind, c in zip(system.kinds, self.condensed, strict=True)
+            ]
+        h = system.trace_side(condensed)
+        return dataclasses.replace(self, h=h, system=system, condensed=condensed)
 
     def preconditioned(self) -> Traces:
         """The same with every face's block made orthonormal, for iterative solvers."""

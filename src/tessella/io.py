@@ -25,6 +25,8 @@ from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.geometry import Combination
 from tessella.interfaces import Glued
 from tessella.linalg.krylov import History
+from tessella.march import slab_problem, until
+from tessella.marched import Marched, MarchReport
 from tessella.operators import Field, Identity, Operator, function_values
 from tessella.problem import Ansatz, Equation, Problem
 from tessella.report import Report
@@ -34,35 +36,30 @@ from tessella.solution import UNKNOWN, Solution
 from tessella.tiling import Tiling
 
 VERSION = 2
+SOLUTION, MARCH = "solution", "march"
 
 
 def save(solution: Solution, path: str | Path) -> Path:
     """Write atomically: a reader sees the old file or the whole new one."""
-    target = Path(path)
-    if target.suffix != ".npz":
-        target = target.with_name(target.name + ".npz")
-    problem = solution.problem
+    target = _target(path)
+    archive.write(target, SOLUTION, VERSION, _header(solution), **_arrays(solution))
+    return target
+
+
+def save_march(marched: Marched, path: str | Path) -> Path:
+    """All slabs of a march in one file, written like a solution."""
+    target = _target(path)
     header = {
-        "problem": problem.name,
-        "parameters": problem.parameters,
-        "domain": problem.domain.describe(),
-        "periodic": problem.domain.periodic,
-        "ansatz": {name: _describe_ansatz(problem.ansatz_of(name)) for name in problem.fields},
-        "levels": [_describe_level(level) for level in _levels(solution)],
-        "report": dataclasses.asdict(solution.report),
+        **_describe_problem(marched.problem),
+        "report": dataclasses.asdict(marched.report),
+        "slabs": [_header(slab) for slab in marched.slabs],
     }
-    arrays: dict[str, Array] = {
-        "coefficients": solution.coefficients,
-        "ansatz_probe": _probe(problem),
+    arrays = {
+        f"slab{k}_{name}": array
+        for k, slab in enumerate(marched.slabs)
+        for name, array in _arrays(slab).items()
     }
-    for field in dataclasses.fields(History):
-        arrays[f"history_{field.name}"] = getattr(solution.history, field.name)
-    for k, level in enumerate(_levels(solution)):
-        for i, layer in enumerate(level.layers):
-            arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
-        if level.enrichment:
-            arrays[f"enrichment_{k}"] = _probe_enrichment(level.enrichment, problem.domain)
-    archive.write(target, "solution", VERSION, header, **arrays)
+    archive.write(target, MARCH, VERSION, header, **arrays)
     return target
 
 
@@ -71,8 +68,8 @@ def load(
     problem: Problem | None = None,
     activation: Activation | None = None,
     enrichment: Functions = (),
-) -> Solution:
-    """Read a solution back.
+) -> Solution | Marched:
+    """Read a solution, or a march, back.
 
     `problem` is needed when the ansatz is made of functions and the problem is not in the gallery;
     without it the loaded solution can be evaluated and differentiated, but knows no equation.
@@ -80,32 +77,106 @@ def load(
     the basis had any: the same functions in the same order, unknown by unknown and level by level
     if there are several.
     """
-    header, arrays = archive.read(Path(path), "solution", VERSION)
+    header, arrays = archive.read(Path(path), SOLUTION, VERSION, MARCH)
+    read = _read_march if header["kind"] == MARCH else _read_solution
     try:
-        report = Report.from_saved(header["report"])
-        problem = _problem(header, problem, report, path)
-        given = as_enrichment(enrichment, problem.domain)
-        functions = _functions(header, given, report, path)
-        levels = tuple(
-            _level(description, k, problem.domain, arrays, activation, functions[k], path)
-            for k, description in enumerate(header["levels"])
-        )
-        basis = _whole(levels, problem.fields)
-        coefficients = arrays["coefficients"]
-        history = History(*(arrays[f"history_{f.name}"] for f in dataclasses.fields(History)))
-        probe = arrays["ansatz_probe"]
+        return read(header, arrays, path, problem, activation, enrichment)
     except (KeyError, TypeError) as missing:
         raise ValueError(f"{path} is damaged: {missing} is missing from it") from None
+
+
+def _read_solution(
+    header: dict[str, Any],
+    arrays: dict[str, Array],
+    path: str | Path,
+    problem: Problem | None,
+    activation: Activation | None,
+    enrichment: Functions,
+) -> Solution:
+    report = Report.from_saved(header["report"])
+    problem = _problem(header, problem, report.preset, path)
+    given = as_enrichment(enrichment, problem.domain)
+    functions = _functions(header, given, report, path)
+    levels = tuple(
+        _level(description, k, problem.domain, arrays, activation, functions[k], path)
+        for k, description in enumerate(header["levels"])
+    )
+    basis = _whole(levels, problem.fields)
+    coefficients = arrays["coefficients"]
+    history = History(*(arrays[f"history_{f.name}"] for f in dataclasses.fields(History)))
     if coefficients.shape != (basis.columns,):
         raise ValueError(
             f"{path} is damaged: {coefficients.shape} coefficients for {basis.columns}"
         )
-    if not np.allclose(_probe(problem), probe, rtol=1e-12, atol=1e-12):
+    if not np.allclose(_probe(problem), arrays["ansatz_probe"], rtol=1e-12, atol=1e-12):
         raise ValueError(
             f"{path} was solved with another ansatz than the given problem has: pass the problem "
             f"it was solved for"
         )
     return Solution(problem, basis, coefficients, report, history)
+
+
+def _read_march(
+    header: dict[str, Any],
+    arrays: dict[str, Array],
+    path: str | Path,
+    problem: Problem | None,
+    activation: Activation | None,
+    enrichment: Functions,
+) -> Marched:
+    """Every slab again starts where the one before it ends."""
+    report = MarchReport.from_saved(header["report"])
+    end = report.slabs[-1].end
+    if problem is not None and report.stopped_early:
+        problem = until(problem, end)
+    whole = until(_problem(header, problem, report.preset, path), end)
+    start, _ = whole.domain.bounds[whole.domain.axis_index("t")]
+    slabs: list[Solution] = []
+    for k, own in enumerate(header["slabs"]):
+        bounds = (report.slabs[k - 1].end if k else start, report.slabs[k].end)
+        part = slab_problem(whole, bounds, slabs[-1] if slabs else None)
+        prefix = f"slab{k}_"
+        stored = {n.removeprefix(prefix): a for n, a in arrays.items() if n.startswith(prefix)}
+        slabs.append(_read_solution(own, stored, path, part, activation, enrichment))
+    return Marched(whole, tuple(slabs), report)
+
+
+def _target(path: str | Path) -> Path:
+    target = Path(path)
+    return target if target.suffix == ".npz" else target.with_name(target.name + ".npz")
+
+
+def _describe_problem(problem: Problem) -> dict[str, Any]:
+    return {
+        "problem": problem.name,
+        "parameters": problem.parameters,
+        "domain": problem.domain.describe(),
+        "periodic": problem.domain.periodic,
+        "ansatz": {name: _describe_ansatz(problem.ansatz_of(name)) for name in problem.fields},
+    }
+
+
+def _header(solution: Solution) -> dict[str, Any]:
+    return {
+        **_describe_problem(solution.problem),
+        "levels": [_describe_level(level) for level in _levels(solution)],
+        "report": dataclasses.asdict(solution.report),
+    }
+
+
+def _arrays(solution: Solution) -> dict[str, Array]:
+    arrays: dict[str, Array] = {
+        "coefficients": solution.coefficients,
+        "ansatz_probe": _probe(solution.problem),
+    }
+    for field in dataclasses.fields(History):
+        arrays[f"history_{field.name}"] = getattr(solution.history, field.name)
+    for k, level in enumerate(_levels(solution)):
+        for i, layer in enumerate(level.layers):
+            arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
+        if level.enrichment:
+            arrays[f"enrichment_{k}"] = _probe_enrichment(level.enrichment, solution.problem.domain)
+    return arrays
 
 
 def _levels(solution: Solution) -> list[Basis]:
@@ -122,7 +193,7 @@ def _describe_ansatz(ansatz: Ansatz) -> dict[str, float | str]:
 
 
 def _problem(
-    header: dict[str, Any], given: Problem | None, report: Report, path: str | Path
+    header: dict[str, Any], given: Problem | None, preset: str | None, path: str | Path
 ) -> Problem:
     if given is not None:
         described = json.loads(json.dumps(given.domain.describe()))
@@ -132,8 +203,8 @@ def _problem(
                 f"{given.domain!r}"
             )
         return given
-    if report.preset and header["problem"] in gallery.ENTRIES:
-        return gallery.get(header["problem"]).problem(report.preset, **header["parameters"])
+    if preset and header["problem"] in gallery.ENTRIES:
+        return gallery.get(header["problem"]).problem(preset, **header["parameters"])
     ansatz = header["ansatz"]
     if any("function" in own.values() for own in ansatz.values()):
         raise ValueError(

@@ -14,6 +14,7 @@ from tessella.domain import Array, Box, Domain
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from tessella.marched import Marched
     from tessella.solution import Solution
 
 BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
@@ -208,3 +209,52 @@ def plot_history(solution: Solution, path: str | Path | None = None) -> Figure:
     if path is not None:
         figure.savefig(path)
     return figure
+
+
+def plot_march(marched: Marched, path: str | Path | None = None) -> Figure:
+    """How the error of a march grew, below the solution where one axis beside t shows it all."""
+    domain = marched.problem.domain
+    shown = domain.dimension <= 2
+    figure = _figure(9, 6 if shown else 3.5)
+    axes = figure.subplots(2 if shown else 1, 1, squeeze=False)[:, 0]
+    if domain.dimension == 1:
+        t = domain.grid((2000,))
+        axes[0].plot(t[:, 0], marched(t), color=BLUE, lw=0.8)
+    elif domain.dimension == 2:
+        time = domain.axis_index("t")
+        values = marched(domain.grid((201, 201))).reshape(201, 201)
+        image = axes[0].imshow(
+            values if time else values.T,
+            origin="lower",
+            extent=(*domain.bounds[time], *domain.bounds[1 - time]),
+            aspect="auto",
+            cmap="RdBu_r",
+            interpolation="bilinear",
+        )
+        axes[0].set_ylabel(domain.axes[1 - time])
+        figure.colorbar(image, ax=axes[0])
+    _growth(axes[-1], marched)
+    axes[-1].set_xlim(axes[0].get_xlim())
+    figure.suptitle(f"{marched.report.problem}, {len(marched.slabs)} slabs", fontsize=11)
+    if path is not None:
+        figure.savefig(path)
+    return figure
+
+
+def _growth(ax: Any, marched: Marched) -> None:
+    slabs = marched.report.slabs
+    ends = [slab.end for slab in slabs]
+    jump = next(iter(slabs[0].jumps))
+    curves: dict[str, tuple[str, list[float | None]]] = {
+        f"jump, {jump}, rms": (GREY, [slab.jumps[jump] for slab in slabs]),
+        "estimated error, normalised L1": (BLUE, [slab.estimate for slab in slabs]),
+        "true error, normalised L1": (
+            ORANGE,
+            [(s.error or {}).get("l1_normalised") for s in slabs],
+        ),
+    }
+    for label, (colour, values) in curves.items():
+        if all(value is not None for value in values):
+            ax.semilogy(ends, values, ".-", color=colour, lw=1, ms=4, label=label)
+    ax.set_xlabel("t")
+    ax.legend()

@@ -139,7 +139,7 @@ class Report:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON types, with null for what is not finite; the contract's keys come first."""
-        return _finite(
+        return finite(
             {
                 "problem": self.problem,
                 "preset": self.preset,
@@ -250,12 +250,12 @@ class Report:
         return f"{title}\n{body}"
 
 
-def _finite(value: Any) -> Any:
+def finite(value: Any) -> Any:
     """NaN and infinities as None, all the way down: JSON has no words for them."""
     if isinstance(value, dict):
-        return {key: _finite(item) for key, item in value.items()}
+        return {key: finite(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
-        return [_finite(item) for item in value]
+        return [finite(item) for item in value]
     if isinstance(value, float) and not np.isfinite(value):
         return None
     return value

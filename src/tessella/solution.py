@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -25,6 +26,7 @@ from tessella.quadrature import quadrature
 from tessella.report import Report, error_norms
 
 if TYPE_CHECKING:
+    import xarray
     from matplotlib.figure import Figure
 
 UNKNOWN = "unknown equation"
@@ -72,7 +74,7 @@ class Solution:
         `normals` are the outward unit normals at the points, for operators that use them.
         """
         x = self.problem.domain.points(points)
-        _check_inside(self.problem, x)
+        check_inside(self.problem, x)
         x = self.problem.domain.wrapped(x)
         values = self.problem.lift(operator, x, normals)
         fields = self.problem.fields
@@ -124,6 +126,40 @@ class Solution:
         from tessella.io import save
 
         return save(self, path)
+
+    def on_grid(
+        self,
+        resolution: int | Sequence[int] | None = None,
+        where: Callable[[Array], Array] | None = None,
+    ) -> tuple[tuple[Array, ...], Array]:
+        """Ticks of every axis and the values on their grid, as plain arrays; NaN where not."""
+        from tessella.export import on_grid
+
+        return on_grid(self, resolution, where)
+
+    def to_xarray(
+        self,
+        resolution: int | Sequence[int] | None = None,
+        derivatives: Mapping[str, Operator] | None = None,
+        where: Callable[[Array], Array] | None = None,
+    ) -> xarray.Dataset:
+        """A dataset with named axes; `derivatives` such as {"u_x": D(x=1)} beside the values."""
+        from tessella.export import to_xarray
+
+        return to_xarray(self, resolution, derivatives, where)
+
+    def to_vtk(
+        self,
+        path: str | Path,
+        resolution: int | Sequence[int] | None = None,
+        derivatives: Mapping[str, Operator] | None = None,
+        times: int | Sequence[float] | None = None,
+        where: Callable[[Array], Array] | None = None,
+    ) -> Path:
+        """Write .vts, .vtu or .vtk; `times` makes it a series. See `tessella.export.to_vtk`."""
+        from tessella.export import to_vtk
+
+        return to_vtk(self, path, resolution, derivatives, times, where)
 
     def __str__(self) -> str:
         return str(self.report)
@@ -194,7 +230,7 @@ def _strips(
     return owners, (starts[owners] + within * height)[:, None] + slot, heights
 
 
-def _check_inside(problem: Problem, x: Array) -> None:
+def check_inside(problem: Problem, x: Array) -> None:
     domain = problem.domain
     if not np.all(np.isfinite(x)):
         raise ValueError("points contain NaN")

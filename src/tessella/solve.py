@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from tessella.adapt import Plan, refine
 from tessella.algorithm import run
@@ -113,6 +114,71 @@ def solve(
             estimate=estimate,
         )
         return _solve_to(problem, tol, patience, seed, enrichment, test_grid, progress)
+    chosen = parts(
+        problem,
+        subdomains=subdomains,
+        features=features,
+        coupling=coupling,
+        overlap=overlap,
+        trace_degree=trace_degree,
+        shared=shared,
+        scale=scale,
+        activation=activation,
+        depth=depth,
+        oversampling=oversampling,
+        sigma=sigma,
+        seed=seed,
+        basis=basis,
+        collocation=collocation,
+        filter=filter,
+        solver=solver,
+        enrichment=enrichment,
+    )
+    return run(
+        problem,
+        chosen.basis,
+        chosen.collocation,
+        chosen.filter,
+        chosen.solver,
+        test_grid=test_grid,
+        condition=condition,
+        estimate=estimate,
+        progress=progress,
+    )
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Whole objects in place of shorthand; no solver means that the matrix decides."""
+
+    basis: AnyBasis
+    collocation: Grid
+    filter: RRQR | Unfiltered
+    solver: Solver | None
+
+
+def parts(
+    problem: Problem,
+    *,
+    subdomains: int | Sequence[int] | None = None,
+    features: int | None = None,
+    coupling: str = "overlap",
+    overlap: float | Sequence[float] | None = None,
+    trace_degree: int | None = None,
+    shared: bool | None = None,
+    scale: float | None = None,
+    activation: str | Activation | None = None,
+    depth: int = 1,
+    oversampling: float = 2.0,
+    sigma: float | None = None,
+    seed: int = 0,
+    basis: AnyBasis | None = None,
+    collocation: Grid | None = None,
+    filter: RRQR | Unfiltered | None = None,
+    solver: Solver | str = "auto",
+    enrichment: ByField = (),
+) -> Parts:
+    """The objects that the shorthand of `solve` stands for."""
     chosen_by_hand = (subdomains, features, overlap, trace_degree, shared, scale, activation)
     if basis is None:
         if subdomains is None or features is None:
@@ -123,10 +189,19 @@ def solve(
         drawn = _features(coupling, problem.domain.dimension, features, depth, activation, scale)
         each = [
             dataclasses.replace(
-                _basis(coupling, problem, subdomains, drawn, own, overlap, trace_degree, shared),
+                _basis(
+                    coupling,
+                    problem,
+                    subdomains,
+                    drawn,
+                    seed + number if number else seed,
+                    overlap,
+                    trace_degree,
+                    shared,
+                ),
                 enrichment=_enrichment_of(field, enrichment, problem),
             )
-            for own, field in enumerate(problem.fields, seed)
+            for number, field in enumerate(problem.fields)
         ]
         basis = for_fields(problem, each)
     else:
@@ -147,18 +222,7 @@ def solve(
     own_filter, chosen = (
         by_name(solver, sigma) if isinstance(solver, str) else (RRQR(sigma), solver)
     )
-    filter = filter or own_filter
-    return run(
-        problem,
-        basis,
-        collocation,
-        filter,
-        chosen,
-        test_grid=test_grid,
-        condition=condition,
-        estimate=estimate,
-        progress=progress,
-    )
+    return Parts(basis, collocation, filter or own_filter, chosen)
 
 
 COUPLINGS = ("overlap", "interfaces")

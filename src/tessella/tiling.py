@@ -30,6 +30,9 @@ class Tiling(Decomposition):
             )
         super().__init__(domain, subdomains, 1.0)
 
+    def moved(self, domain: Domain) -> Tiling:
+        return Tiling(domain, self.subdomains)
+
     @property
     def windowed(self) -> tuple[bool, ...]:
         return (False,) * self.domain.dimension

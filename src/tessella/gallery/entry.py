@@ -18,6 +18,8 @@ from tessella.features import RandomFeatures
 from tessella.interfaces import Glued, default_features
 from tessella.linalg.iteration import Progress
 from tessella.linalg.solvers import by_name
+from tessella.march import march
+from tessella.marched import Marched
 from tessella.operators import Function
 from tessella.problem import Problem
 from tessella.solution import Solution
@@ -191,6 +193,38 @@ class Entry:
         )
         return dataclasses.replace(solution, report=report)
 
+    def march(
+        self,
+        preset: str = "as-run",
+        slabs: int = 20,
+        *,
+        seed: int = 0,
+        solver: str | None = None,
+        settings: Mapping[str, Any] | None = None,
+        progress: Progress | None = None,
+        tol: float | None = None,
+        patience: float = 120.0,
+    ) -> Marched:
+        """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab."""
+        if solver in TRAINED:
+            raise ValueError(f"slabs are solved by features, not by a {solver}: leave out slabs")
+        how: dict[str, Any]
+        if tol is not None:
+            if solver is not None:
+                raise ValueError(f"tol chooses the method: leave out solver={solver!r}")
+            problem, kept = self._stated(preset, settings or {}), {}
+            how = {"tol": tol, "patience": patience, "seed": seed}
+        else:
+            problem, basis, method = self.parts(preset, seed, settings)
+            options = {k: getattr(method, k) for k in _ITERATIVE}
+            rule, engine = by_name(solver or method.solver, method.sigma, options)
+            grid, kept = Grid(method.oversampling), dataclasses.asdict(method)
+            how = {"basis": basis, "collocation": grid, "filter": rule, "solver": engine or "auto"}
+        marched = march(problem, slabs, progress=progress, **how)
+        first = dataclasses.replace(marched.report.first, preset=preset, settings=kept)
+        report = dataclasses.replace(marched.report, first=first)
+        return dataclasses.replace(marched, report=report)
+
     def parts(
         self, preset: str = "as-run", seed: int = 0, settings: Mapping[str, Any] | None = None
     ) -> tuple[Problem, Basis, Method]:
@@ -224,15 +258,8 @@ class Entry:
         patience: float,
         progress: Progress | None,
     ) -> Solution:
-        chosen = self.preset(preset)
-        for key in settings:
-            if key not in chosen.parameters:
-                raise ValueError(
-                    f"tol chooses the method, so {key} cannot be set: only "
-                    f"{', '.join(chosen.parameters)} can, or leave out tol"
-                )
-        parameters, method = split_settings(self, chosen, settings)
-        problem = self.problem(preset, **parameters)
+        chosen, method = self.preset(preset), self.preset(preset).method
+        problem = self._stated(preset, settings)
         S = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
         grid = Grid(points_per_axis=chosen.test_counts(S))
         solution = solve(
@@ -240,12 +267,23 @@ class Entry:
             tol=tol,
             patience=patience,
             seed=seed,
-            enrichment=chosen.enrichment_of(parameters)[: method.enriched],
+            enrichment=chosen.enrichment_of(problem.parameters)[: method.enriched],
             test_grid=grid,
             progress=progress,
         )
         report = dataclasses.replace(solution.report, preset=preset)
         return dataclasses.replace(solution, report=report)
+
+    def _stated(self, preset: str, settings: Mapping[str, Any]) -> Problem:
+        """The problem with these parameters; numbers of the method are refused."""
+        chosen = self.preset(preset)
+        for key in settings:
+            if key not in chosen.parameters:
+                raise ValueError(
+                    f"tol chooses the method, so {key} cannot be set: only "
+                    f"{', '.join(chosen.parameters)} can, or leave out tol"
+                )
+        return self.problem(preset, **split_settings(self, chosen, settings)[0])
 
     def _train(
         self,

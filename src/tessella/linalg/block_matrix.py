@@ -107,6 +107,16 @@ class BlockMatrix:
         tables = (_inverse(rows, self.shape[0]), _inverse(columns, self.shape[1]))
         return BlockMatrix(self.groups, self.shape, Lookup(*map(jnp.asarray, tables)))
 
+    def acts_like(self, other: BlockMatrix) -> bool:
+        """Whether both take a random vector to the same one, up to rounding.
+
+        That tells matrices apart by their numbers, however they are cut into blocks.
+        """
+        if self.shape != other.shape:
+            return False
+        v = jnp.asarray(np.random.default_rng(0).standard_normal(self.shape[1]))
+        return same_numbers(np.asarray(self.matvec(v)), np.asarray(other.matvec(v)))
+
     def blocks(self) -> Iterator[Block]:
         """Every block without its padding."""
         for g in self.groups:
@@ -358,3 +368,16 @@ def from_blocks(
             )
         )
     return BlockMatrix(tuple(groups), shape)
+
+
+SAME = 1e-11
+"""Two matrices are one if no number differs by more than this part of the largest."""
+
+
+def same_numbers(a: Array, b: Array) -> bool:
+    """Equal up to the rounding that a shift of all points makes."""
+    if a.shape != b.shape:
+        return False
+    if not a.size:
+        return True
+    return bool(np.max(np.abs(a - b)) <= SAME * np.max(np.abs(a)))
