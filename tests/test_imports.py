@@ -39,6 +39,7 @@ FLOW = [
     "solution",
     "estimate",
     "algorithm",
+    "resolution",
     "adapt",
     "solve",
     "plotting",
