@@ -154,10 +154,38 @@ def test_the_bandwidth_is_the_one_with_the_smallest_residual():
     assert all(step.bandwidth == best.bandwidth for step in after)
 
 
-def test_refinement_splits_subdomains_where_features_do_not_help():
+def test_refinement_splits_the_axis_that_needs_it():
+    """A fast string: one half-wave along x, six waves in time that nothing in the data shows."""
+    problem = ts.Problem(
+        domain=ts.Box(x=(0, 1), t=(0, 1)),
+        equation=ts.Equation(ts.D(t=2) - 12**2 * ts.D(x=2)),
+        conditions=[
+            ts.Dirichlet(0.0),
+            ts.Initial(lambda p: np.sin(np.pi * p[:, 0])),
+            ts.InitialVelocity(0.0),
+        ],
+        exact=lambda p: np.sin(np.pi * p[:, 0]) * np.cos(12 * np.pi * p[:, 1]),
+    )
+    report = ts.solve(problem, tol=1e-3).report
+    assert report.error["l1_normalised"] <= 3e-3
+    assert "subdomains" in [step.change for step in report.refinement]
+    across, along = report.refinement[-1].subdomains
+    assert along > across == 2
+
+
+def test_the_first_step_resolves_what_the_problem_shows():
     steps = ts.solve(oscillation(150.0), tol=1e-6).report.refinement
-    assert "subdomains" in [step.change for step in steps]
-    assert steps[-1].unknowns > steps[0].unknowns
+    assert steps[0].subdomains[0] >= 10
+    assert steps[1].residual < 1e-3 * steps[0].residual
+
+
+def test_a_solution_is_not_judged_by_one_that_is_none():
+    """The first step of a fast oscillation is far off; another bandwidth is not."""
+    report = ts.solve(oscillation(240.0), tol=1e-2).report
+    _, features, *others = report.refinement
+    assert features.difference > adapt.NONE and features.estimate <= 1e-2
+    assert [step.change for step in others] == ["bandwidth"]
+    assert 0.1 <= report.error_estimate / report.error["l1_normalised"] <= 10
 
 
 def test_the_report_shows_the_way_and_survives_a_file(tmp_path):

@@ -44,6 +44,7 @@ FLOW = [
     "solution",
     "estimate",
     "algorithm",
+    "resolution",
     "adapt",
     "solve",
     "marched",

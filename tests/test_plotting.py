@@ -65,9 +65,15 @@ def test_space_and_time_are_shown_as_snapshots(combination, tmp_path):
     assert len(visible(alone)) == 4
 
 
-def test_three_dimensions_in_space_have_no_picture(combination):
+def test_three_dimensions_in_space_are_drawn_in_slices_off_the_boundary(combination):
     solution = random_function(combination, ts.Box(x=(0, 1), y=(0, 1), z=(0, 1)))
-    with pytest.raises(ValueError, match=r"no plot for axes \('x', 'y', 'z'\).*on a slice"):
+    axes = visible(solution.plot())
+    assert [ax.get_title() for ax in axes] == ["z = 0.2", "z = 0.4", "z = 0.6", "z = 0.8"]
+
+
+def test_four_dimensions_have_no_picture(combination):
+    solution = random_function(combination, ts.Box(x=(0, 1), y=(0, 1), z=(0, 1), t=(0, 1)))
+    with pytest.raises(ValueError, match=r"no plot for axes .*up to three axes; evaluate.*slice"):
         solution.plot()
 
 

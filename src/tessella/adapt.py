@@ -1,9 +1,10 @@
 """`solve(problem, tol=...)`: refine until the estimated error is below a tolerance.
 
 Each step solves another discretisation and compares it with the best one so far (see `estimate`).
-More features per subdomain are tried first, because smooth solutions gain decades from them; where
-they gain little the structure is finer than the subdomains, and those are split. Nothing here reads
-`problem.exact`: it works on a copy without it.
+The first has as many subdomains along each axis as the data and the operator ask for (see
+`resolution`). More features per subdomain are tried first, because smooth solutions gain decades
+from them; where they gain little the structure is finer than the subdomains, and those are split
+along the axes that need it. Nothing here reads `problem.exact`: it works on a copy without it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from tessella.domain import Box
 from tessella.estimate import held_out, judge, residual
 from tessella.linalg.iteration import Progress
 from tessella.problem import Problem
-from tessella.report import Step
+from tessella.report import Step, Stopwatch
+from tessella.resolution import coarse_axes, degrees, total_degree
 from tessella.solution import Solution
 
 SMALLEST_TOLERANCE = 1e-13
@@ -38,7 +40,17 @@ STRIDE = 2
 """Rungs of that ladder climbed at once, unless one is predicted to be enough."""
 
 FINER = {1: 2.0, 2: 2.0, 3: 1.5}
-"""Factor between two numbers of subdomains per axis."""
+"""Factor between two numbers of subdomains, by the number of axes that are split."""
+
+FILLED = 0.7
+"""Part of the degree of a subdomain's features that the first plan counts on."""
+
+CROWD = {1: 256, 2: 128, 3: 48}
+"""The first plan has about so many subdomains at most, by dimension."""
+
+NONE, FAR = 0.05, 1e4
+"""Two solutions further apart than this, or with residuals further apart than this factor: the
+worse one is none, or too bad to say how good the better one is. Other bandwidths say more."""
 
 WORTH = 4.0
 """Features that lower the residual by less than this were not what was missing."""
@@ -46,7 +58,7 @@ WORTH = 4.0
 STALLED, TIMES = 1.3, 3
 """The refinement ends after so many steps in a row that lower the residual by less than this."""
 
-BANDWIDTHS = (0.7, 1.4)
+BANDWIDTHS = (0.7, 1.0, 1.4)
 """Multiples of the default bandwidth that are tried once."""
 
 
@@ -72,9 +84,11 @@ class Plan:
         rung = min(top, self.rung + rungs)
         return dataclasses.replace(self, rung=rung) if rung > self.rung else None
 
-    def finer(self) -> Plan:
-        factor = FINER[len(self.subdomains)]
-        split = tuple(math.ceil(factor * S) for S in self.subdomains)
+    def finer(self, axes: tuple[int, ...]) -> Plan:
+        factor = FINER[len(axes)]
+        split = tuple(
+            math.ceil(factor * S) if i in axes else S for i, S in enumerate(self.subdomains)
+        )
         return dataclasses.replace(self, subdomains=split)
 
 
@@ -173,9 +187,11 @@ class _Walk:
         self.started = time.perf_counter()
         self.rows = held_out(problem)
         self.steps: list[Step] = []
-        self.least = math.inf
-        self.compiling = 0.0
         self.estimate: float | None = None
+        self.span, self.far = math.inf, True
+        """Between the residuals of the best solution and of the one it is judged by."""
+        self.compiling = self.rate = 0.0
+        """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
     @property
     def met(self) -> bool:
@@ -187,25 +203,21 @@ class _Walk:
         slow, tuned, smooth = 0, False, True
         while not self.met:
             richer = plan.richer(self._rungs()) if smooth else None
-            following = richer or plan.finer()
-            expected = self.compiling + (self.steps[-1].seconds - self.compiling) * (
-                following.work / plan.work
-            )
+            following = richer or plan.finer(coarse_axes(self.best))
+            expected = self.compiling + self.rate * following.work
             spent = time.perf_counter() - self.started
             if spent + expected > self.patience:
                 return (
                     f"out of patience: the next step would take about {expected:.0f} s, "
                     f"{spent:.0f} of {self.patience:.0f} s are spent; raise `patience`"
                 )
-            before = self.least
-            self._take(following, "features" if richer else "subdomains")
+            gain = self._take(following, "features" if richer else "subdomains")
             plan = following
-            gain = before / max(self.steps[-1].residual, 1e-300)
             slow = slow + 1 if gain < STALLED else 0
             if slow == TIMES:
                 return self._stalled()
             smooth = gain >= WORTH
-            if smooth and not tuned and not self.met:
+            if smooth and (self.far if self.met else not tuned):
                 plan, tuned = self._tuned(plan), True
         return f"estimated error {self.estimate:.1e} <= tol = {self.tol:.1e}"
 
@@ -224,27 +236,25 @@ class _Walk:
     def _tuned(self, plan: Plan) -> Plan:
         """The bandwidth with the smallest held-out residual of three."""
         for factor in BANDWIDTHS:
-            trial = dataclasses.replace(plan, bandwidth=factor)
-            before = self.least
-            self._take(trial, "bandwidth")
-            if self.met or self.least < before:
-                return trial
+            if factor != plan.bandwidth:
+                trial = dataclasses.replace(plan, bandwidth=factor)
+                if self._take(trial, "bandwidth") > 1 or (self.met and not self.far):
+                    return trial
         return plan
 
-    def _take(self, plan: Plan, change: str) -> None:
-        """Solve with a plan and judge it and the best solution so far by each other."""
-        start = time.perf_counter()
-        solution = self.engine(self.problem, plan)
-        if self.steps:
-            found = judge(solution, self.best, self.rows)
-            size, apart = found.residual, found.difference
-            self.estimate = found.error
-        else:
-            size, apart = residual(solution, self.rows, solution.report.weights), None
-        if size < self.least:
-            self.best, self.least = solution, size
-        report = solution.report
-        self.compiling = report.seconds.get("compile", 0.0)
+    def _take(self, plan: Plan, change: str) -> float:
+        """Solve with a plan; returns by which factor that lowered the best residual so far.
+
+        The best solution is judged by the one whose residual comes nearest to its own.
+        """
+        watch = Stopwatch()
+        with watch.phase("step"):
+            solution = self.engine(self.problem, plan)
+            gain, size, apart = self._judge(solution)
+        if gain > 1:
+            self.best = solution
+        report, took = solution.report, watch.total()
+        self.compiling, self.rate = took["compile"], took["step"] / plan.work
         unknowns = report.columns + (report.traces or 0)
         self.steps.append(
             Step(
@@ -256,11 +266,24 @@ class _Walk:
                 size,
                 apart,
                 self.estimate,
-                time.perf_counter() - start,
+                took["total"],
             )
         )
         if self.progress is not None:
             self.progress(len(self.steps), 0, self.estimate or 1.0)
+        return gain
+
+    def _judge(self, solution: Solution) -> tuple[float, float, float | None]:
+        """Gain and residual of a solution, and its distance from the best one so far."""
+        if not self.steps:
+            return math.inf, residual(solution, self.rows, solution.report.weights), None
+        found = judge(solution, self.best, self.rows)
+        gain = found.other_residual / max(found.residual, 1e-300)
+        span = max(gain, 1 / max(gain, 1e-300))
+        if gain > 1 or span < self.span:
+            self.span, self.estimate = span, found.error
+            self.far = found.difference > NONE or span > FAR
+        return gain, found.residual, found.difference
 
     def _stalled(self) -> str:
         first, last = self.steps[0], self.steps[-1]
@@ -276,11 +299,18 @@ class _Walk:
 
 
 def _first(problem: Problem) -> Plan:
-    """A few subdomains along the longest axis, in proportion along the others, where periodic two
-    at least; more on a shape, where they overlap."""
+    """As many subdomains as the poorest features need to resolve data and operator; at least two
+    along the longest axis (four in one dimension, and on a shape, where they overlap), in
+    proportion along the others, and two along a periodic one."""
     domain = problem.domain
     sides = domain.upper - domain.lower
-    start = 2 if isinstance(domain, Box) and len(sides) > 1 else 4
+    d = len(sides)
+    start = 2 if isinstance(domain, Box) and d > 1 else 4
     fewest = [2 if axis in domain.periodic else 1 for axis in domain.axes]
-    counts = zip(fewest, sides, strict=True)
-    return Plan(tuple(max(few, round(start * side / max(sides))) for few, side in counts))
+    least = [
+        max(few, round(start * side / max(sides))) for few, side in zip(fewest, sides, strict=True)
+    ]
+    filled = FILLED * total_degree(FEATURES[d][0], d)
+    asked = np.maximum(1.0, np.array(degrees(problem)) / filled)
+    asked *= min(1.0, CROWD[d] / float(np.prod(asked))) ** (1 / d)
+    return Plan(tuple(max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)))

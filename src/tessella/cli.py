@@ -38,29 +38,28 @@ console = Console()
 
 @app.command("list")
 def list_problems() -> None:
-    """Show the gallery: named problems with exact solutions."""
+    """Show the gallery, one problem a line: name, what it is, parameters (presets)."""
     from tessella import gallery
 
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for title in ("name", "parameters", "presets", "what it is"):
-        table.add_column(title, no_wrap=title == "name")
-    for entry in gallery.ENTRIES.values():
-        parameters = next(iter(entry.presets.values())).parameters
-        shown = " ".join(f"{k}={v:g}" for k, v in parameters.items())
-        table.add_row(entry.name, shown, " ".join(entry.presets), entry.summary)
-    console.print(table)
+    entries = gallery.ENTRIES.values()
+    names, summaries = (max(len(getattr(e, c)) for e in entries) for c in ("name", "summary"))
+    for entry in entries:
+        shown = " ".join(f"{k}={v:g}" for k, v in entry.preset().parameters.items())
+        presets = ", ".join(entry.presets)
+        line = f"{entry.name:<{names}}  {entry.summary:<{summaries}}  {shown} ({presets})"
+        console.print(line, highlight=False, soft_wrap=True, markup=False)
 
 
 @app.command()
 def solve(
     name: Annotated[str, typer.Argument(help="a problem from `tessella list`")],
     preset: Annotated[
-        str,
+        str | None,
         typer.Option(
             help="as-run reproduces the paper's tables, printed follows its text, best is the most "
-            "accurate"
+            "accurate; the problem's first in `tessella list` if left out"
         ),
-    ] = "as-run",
+    ] = None,
     tol: Annotated[
         float | None,
         typer.Option(help="choose the method to meet this normalised L1 error, by an estimate"),

@@ -6,9 +6,10 @@ seen says how much better the better one is, so
 
     error(fine)  ~  |u_fine - u_coarse| * residual(fine) / residual(coarse).
 
-Over the gallery (`python -m benchmarks tolerance`) the median is twice the true error: the residual
-falls a little more slowly than the error does. A coarse solution that is no solution at all makes
-the estimate far too large; the smallest was a quarter of the true error.
+Over the gallery (`python -m benchmarks tolerance`) the median is 1.4 times the true error: the
+residual falls a little more slowly than the error does. A coarse solution that is no solution at
+all makes the estimate far too large, and two solutions that miss the same thing make it too small,
+by a factor of three at most there.
 """
 
 from __future__ import annotations

@@ -120,7 +120,7 @@ def slab_problem(
 ) -> Problem:
     """The problem between two times, starting where the solution `before` ends."""
     starts = _starts(problem) if before is not None else ()
-    conditions = []
+    conditions: list[Condition] = []
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
             raise ValueError(

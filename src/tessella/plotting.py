@@ -1,4 +1,4 @@
-"""Pictures of solutions: lines in 1D, maps in 2D, snapshots in 2D plus time."""
+"""Pictures of solutions: lines in 1D, maps in 2D, slices or snapshots in 3D."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
         figure = _lines(solution)
     elif domain.dimension == 2:
         figure = _maps(solution)
-    elif domain.dimension == 3 and domain.axes[2] == "t":
-        figure = _snapshots(solution)
+    elif domain.dimension == 3:
+        figure = _slices(solution)
     else:
         raise ValueError(
-            f"no plot for axes {domain.axes}: plots cover 1D, 2D, and two axes plus t; "
+            f"no plot for axes {domain.axes}: plots cover up to three axes; "
             f"evaluate the solution on a slice and plot that"
         )
     figure.suptitle(_title(solution), fontsize=11)
@@ -106,18 +106,21 @@ def _maps(solution: Solution) -> Figure:
     return figure
 
 
-def _snapshots(solution: Solution, count: int = 4) -> Figure:
+def _slices(solution: Solution, count: int = 4) -> Figure:
+    """Across the third axis: from start to end if it is time, inside the domain otherwise."""
     problem = solution.problem
     domain, n = problem.domain, 101
-    times = np.linspace(*domain.bounds[2], count)
+    timelike = domain.axes[2] == "t"
+    places = np.linspace(*domain.bounds[2], count if timelike else count + 2)
+    places = places if timelike else places[1:-1]
     rows = 3 if problem.exact_function else 1
     figure = _figure(3.1 * count, 2.8 * rows)
     axes = figure.subplots(rows, count, squeeze=False)
     plane = domain.grid((n, n, 1))
     images: list[list[Array]] = []
-    for time in times:
+    for place in places:
         points = plane.copy()
-        points[:, 2] = time
+        points[:, 2] = place
         inside = domain.contains(points)
         column = [_masked(solution, points, inside, n)]
         if problem.exact_function:
@@ -137,7 +140,7 @@ def _snapshots(solution: Solution, count: int = 4) -> Figure:
             )
             _draw_boundary(axes[r, k], domain, plane, n)
             if r == 0:
-                axes[r, k].set_title(f"t = {times[k]:.3g}")
+                axes[r, k].set_title(f"{domain.axes[2]} = {places[k]:.3g}")
         axes[r, 0].set_ylabel(f"{title}\n{domain.axes[1]}")
         figure.colorbar(image, ax=axes[r, :].tolist(), shrink=0.85)
     return figure

@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import difflib
 
+from tessella.gallery.diffusion import ANISOTROPIC_HEAT, HEAT, POISSON_3D, VARIABLE_POISSON
 from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
+from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
+from tessella.gallery.layers import ADVECTION_DIFFUSION, REACTION_DIFFUSION
 from tessella.gallery.oscillator import OSCILLATOR
+from tessella.gallery.plate import PLATE
+from tessella.gallery.probability import FOKKER_PLANCK
 from tessella.gallery.shapes import FOUR_HOLES, L_SHAPE
 from tessella.gallery.singular import BOUNDARY_LAYER, MOTZ
+from tessella.gallery.string import WAVE_1D
 from tessella.gallery.wave import WAVE
 
+PAPER = (OSCILLATOR, LAPLACE, WAVE)
+"""The paper's problems, with presets that reproduce it."""
+
 ENTRIES: dict[str, Entry] = {
-    e.name: e for e in (OSCILLATOR, LAPLACE, WAVE, FOUR_HOLES, L_SHAPE, MOTZ, BOUNDARY_LAYER)
+    e.name: e
+    for e in (
+        *PAPER,
+        VARIABLE_POISSON,
+        POISSON_3D,
+        HELMHOLTZ,
+        PLATE,
+        ADVECTION_DIFFUSION,
+        REACTION_DIFFUSION,
+        BOUNDARY_LAYER,
+        AIRY,
+        HEAT,
+        ANISOTROPIC_HEAT,
+        FOKKER_PLANCK,
+        WAVE_1D,
+        MOTZ,
+        L_SHAPE,
+        FOUR_HOLES,
+    )
 }
+"""The paper's first, then steady problems on boxes, those in time, singular ones and shapes."""
 
 
 def names() -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -121,20 +122,27 @@ class Preset:
 
 @dataclass(frozen=True)
 class Entry:
-    """A named problem with its presets."""
+    """A named problem with its presets; the first is taken where none is named."""
 
     name: str
     summary: str
     presets: Mapping[str, Preset] = field(default_factory=dict)
 
-    def preset(self, name: str) -> Preset:
+    @property
+    def first(self) -> str:
+        """The preset taken where none is named."""
+        return next(iter(self.presets))
+
+    def preset(self, name: str | None = None) -> Preset:
+        if name is None:
+            return self.presets[self.first]
         if name not in self.presets:
             raise ValueError(
                 f"{self.name} has no preset {name!r}: choose one of {', '.join(self.presets)}"
             )
         return self.presets[name]
 
-    def problem(self, preset: str = "as-run", **parameters: float) -> Problem:
+    def problem(self, preset: str | None = None, **parameters: float) -> Problem:
         """The problem alone, for a solve of your own."""
         chosen = self.preset(preset)
         unknown = set(parameters) - set(chosen.parameters)
@@ -147,7 +155,7 @@ class Entry:
 
     def solve(
         self,
-        preset: str = "as-run",
+        preset: str | None = None,
         *,
         seed: int = 0,
         solver: str | None = None,
@@ -164,6 +172,7 @@ class Entry:
         trained on the same points; that one may keep its state in the file `checkpoint`. With `tol`
         only the preset's problem counts, and the method is chosen to meet the tolerance.
         """
+        preset = preset or self.first
         if tol is not None:
             if solver is not None or condition or checkpoint is not None:
                 raise ValueError("tol chooses the method: leave out solver, condition, checkpoint")
@@ -195,7 +204,7 @@ class Entry:
 
     def march(
         self,
-        preset: str = "as-run",
+        preset: str | None = None,
         slabs: int = 20,
         *,
         seed: int = 0,
@@ -206,6 +215,7 @@ class Entry:
         patience: float = 120.0,
     ) -> Marched:
         """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab."""
+        preset = preset or self.first
         if solver in TRAINED:
             raise ValueError(f"slabs are solved by features, not by a {solver}: leave out slabs")
         how: dict[str, Any]
@@ -226,7 +236,7 @@ class Entry:
         return dataclasses.replace(marched, report=report)
 
     def parts(
-        self, preset: str = "as-run", seed: int = 0, settings: Mapping[str, Any] | None = None
+        self, preset: str | None = None, seed: int = 0, settings: Mapping[str, Any] | None = None
     ) -> tuple[Problem, Basis, Method]:
         """Problem, basis and numbers of a preset, for work with the system itself."""
         parameters, method = split_settings(self, self.preset(preset), settings or {})
@@ -356,6 +366,18 @@ def side_by_side(
         coupling="interfaces",
         solver="nested-qr",
     )
+
+
+def fixed(*counts: int) -> Callable[[tuple[int, ...]], tuple[int, ...]]:
+    """A test grid that does not follow the subdomains, so that methods can be compared."""
+    return lambda _: counts
+
+
+def need_positive(**parameters: float) -> None:
+    """Refuse a problem's parameter that is not a positive number."""
+    for name, value in parameters.items():
+        if not (value > 0 and math.isfinite(value)):
+            raise ValueError(f"{name} must be positive, got {value!r}")
 
 
 _ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff", "streamed")

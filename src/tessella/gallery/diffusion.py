@@ -1,0 +1,179 @@
+"""Diffusion: a variable coefficient, three dimensions, heat, and heat at two scales."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.domain import Array, Box
+from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.operators import D, Laplacian
+from tessella.problem import Dirichlet, Equation, Initial, Neumann, Problem
+
+
+def variable_poisson(contrast: float = 0.8) -> Problem:
+    """-div(a grad u) = f on the unit square with a = 1 + contrast sin(2 pi x) sin(pi y).
+
+    The solution is u = exp(x) sin(2 pi x) cos(3 y); its values are given on the boundary.
+    """
+    if not abs(contrast) < 1:
+        raise ValueError(
+            f"contrast must lie between -1 and 1, got {contrast!r}: beyond, the coefficient "
+            f"vanishes somewhere and the problem is no longer elliptic"
+        )
+
+    def a(p: Any) -> Any:
+        return 1 + contrast * jnp.sin(2 * jnp.pi * p[:, 0]) * jnp.sin(jnp.pi * p[:, 1])
+
+    def exact(p: Any) -> Any:
+        x, y = p[:, 0], p[:, 1]
+        return jnp.exp(x) * jnp.sin(2 * jnp.pi * x) * jnp.cos(3 * y)
+
+    def source(p: Array) -> Array:
+        x, y = p[:, 0], p[:, 1]
+        k = 2 * np.pi
+        e, s, c = np.exp(x), np.sin(k * x), np.cos(k * x)
+        u_x, u_y = e * (s + k * c) * np.cos(3 * y), -3 * e * s * np.sin(3 * y)
+        laplacian = e * ((1 - k**2 - 9) * s + 2 * k * c) * np.cos(3 * y)
+        a_x = contrast * k * c * np.sin(np.pi * y)
+        a_y = contrast * np.pi * s * np.cos(np.pi * y)
+        value = 1 + contrast * s * np.sin(np.pi * y)
+        return -(value * laplacian + a_x * u_x + a_y * u_y)
+
+    divergence = D(x=1) @ (a * D(x=1)) + D(y=1) @ (a * D(y=1))
+    return Problem(
+        domain=Box(x=(0.0, 1.0), y=(0.0, 1.0)),
+        equation=Equation(-divergence, source),
+        conditions=[Dirichlet(exact)],
+        exact=exact,
+        name="variable-poisson",
+        parameters={"contrast": contrast},
+    )
+
+
+def poisson_3d(n: float = 2.0) -> Problem:
+    """-Laplace(u) = f on the unit cube, u = 0 on its boundary: sin(n pi x) sin(n pi y) sin(n pi z),
+    plus sin(pi x) sin(pi y) sin(pi z)."""
+    if n != int(n) or n < 1:
+        raise ValueError(f"n must be a whole number >= 1, got {n!r}")
+
+    def waves(p: Any, k: float) -> Any:
+        return jnp.prod(jnp.sin(k * jnp.pi * p), axis=1)
+
+    def exact(p: Any) -> Any:
+        return waves(p, 1) + waves(p, n)
+
+    def source(p: Any) -> Any:
+        return 3 * jnp.pi**2 * (waves(p, 1) + n**2 * waves(p, n))
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0)),
+        equation=Equation(-Laplacian(), source),
+        conditions=[Dirichlet(0.0)],
+        exact=exact,
+        name="poisson-3d",
+        parameters={"n": n},
+    )
+
+
+def heat(alpha: float = 0.1, T: float = 1.0) -> Problem:
+    """u_t = alpha u_xx on [0, 1] x [0, T] with insulated ends: three decaying cosines."""
+    need_positive(alpha=alpha, T=T)
+    modes = ((0, 0.5), (1, 0.5), (4, 0.25))
+
+    def exact(p: Any) -> Any:
+        x, t = p[:, 0], p[:, 1]
+        k = jnp.pi
+        return sum(a * jnp.cos(m * k * x) * jnp.exp(-alpha * (m * k) ** 2 * t) for m, a in modes)
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0), t=(0.0, T)),
+        equation=Equation(D(t=1) - alpha * D(x=2)),
+        conditions=[Neumann(0.0), Initial(exact)],
+        exact=exact,
+        name="heat",
+        parameters={"alpha": alpha, "T": T},
+    )
+
+
+def anisotropic_heat(T: float = 5.0) -> Problem:
+    """u_t = u_xx / (500 pi)^2 + u_yy / pi^2 on [0, 1]^2 x [0, T], u = 0 on the walls.
+
+    Starts as sin(20 pi x) sin(pi y) and decays like exp(-(400 / 500^2 + 1) t): twenty times as
+    many waves along x as along y, and diffusion that is 250,000 times slower.
+    """
+    need_positive(T=T)
+    slow, fast = 1 / (500 * np.pi) ** 2, 1 / np.pi**2
+    rate = (20 * np.pi) ** 2 * slow + np.pi**2 * fast
+
+    def exact(p: Any) -> Any:
+        x, y, t = p[:, 0], p[:, 1], p[:, 2]
+        return jnp.sin(20 * jnp.pi * x) * jnp.sin(jnp.pi * y) * jnp.exp(-rate * t)
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0), y=(0.0, 1.0), t=(0.0, T)),
+        equation=Equation(D(t=1) - slow * D(x=2) - fast * D(y=2)),
+        conditions=[Dirichlet(0.0), Initial(exact)],
+        exact=exact,
+        name="anisotropic-heat",
+        parameters={"T": T},
+    )
+
+
+VARIABLE_POISSON = Entry(
+    "variable-poisson",
+    "-div(a grad u) = f with a smooth coefficient a in 2D",
+    {
+        "best": Preset(
+            {"contrast": 0.8},
+            side_by_side(2, 125, 2, bandwidth=0.7),
+            variable_poisson,
+            fixed(100, 100),
+            "what a tolerance chose, frozen: relative L2 error 3e-11",
+        )
+    },
+)
+
+POISSON_3D = Entry(
+    "poisson-3d",
+    "-Laplace(u) = f on a cube, n half-waves per axis, in 3D",
+    {
+        "best": Preset(
+            {"n": 2.0},
+            side_by_side(2, 300, 3),
+            poisson_3d,
+            fixed(23, 23, 23),
+            "what a tolerance chose, frozen: relative L2 error 6e-6",
+        )
+    },
+)
+
+HEAT = Entry(
+    "heat",
+    "heat equation u_t = alpha u_xx between insulated ends, in (1+1)D",
+    {
+        "best": Preset(
+            {"alpha": 0.1, "T": 1.0},
+            side_by_side(2, 200, 2),
+            heat,
+            fixed(100, 100),
+            "what a tolerance chose, frozen: relative L2 error 2e-9",
+        )
+    },
+)
+
+ANISOTROPIC_HEAT = Entry(
+    "anisotropic-heat",
+    "heat equation with 20 half-waves along x and one along y, in (2+1)D",
+    {
+        "best": Preset(
+            {"T": 5.0},
+            side_by_side((16, 1, 2), 480, 3),
+            anisotropic_heat,
+            fixed(127, 23, 11),
+            "what a tolerance chose, frozen: relative L2 error 2e-6",
+        )
+    },
+)

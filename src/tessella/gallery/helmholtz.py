@@ -1,0 +1,102 @@
+"""Waves in space: Helmholtz's equation, and Airy's on a long interval."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+from tessella.domain import Array, Box
+from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.operators import D, Identity, Laplacian
+from tessella.problem import Dirichlet, Equation, Problem
+
+DIRECTIONS = (0.3, 1.1, 2.5)
+"""Angles of the plane waves that make up the exact solution of Helmholtz's equation."""
+
+
+def helmholtz(k: float = 20.0) -> Problem:
+    """Laplace(u) + k^2 u = 0 on the unit square with the values of three plane waves around it.
+
+    Where k^2 is an eigenvalue pi^2 (m^2 + n^2) the boundary does not determine the solution; such k
+    are refused.
+    """
+    need_positive(k=k)
+    m = np.arange(1, int(k / np.pi) + 2)
+    nearest = np.min(np.abs(1 - k**2 / (np.pi**2 * np.add.outer(m**2, m**2))))
+    if nearest < 1e-3:
+        raise ValueError(
+            f"k={k:g} is a resonance of the unit square: k^2 is within {nearest:.0e} of an "
+            f"eigenvalue pi^2 (m^2 + n^2); move k by a percent"
+        )
+
+    def exact(p: Any) -> Any:
+        x, y = p[:, 0], p[:, 1]
+        return sum(jnp.sin(k * (np.cos(a) * x + np.sin(a) * y) + a) for a in DIRECTIONS)
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0), y=(0.0, 1.0)),
+        equation=Equation(Laplacian() + k**2),
+        conditions=[Dirichlet(exact)],
+        exact=exact,
+        name="helmholtz",
+        parameters={"k": k},
+    )
+
+
+def airy(L: float = 30.0) -> Problem:
+    """u'' = x u on [-L, 5] with the values of Ai at both ends: waves that shorten to the left, and
+    decay to the right."""
+    need_positive(L=L)
+    here, other = special.airy(-L)[0], special.airy(-L)[2]
+    if abs(here) < 0.05 * np.hypot(here, other):
+        raise ValueError(
+            f"L={L:g} is near a zero of Ai, where the ends determine the solution badly: move L by "
+            f"{0.5 / np.sqrt(L):.1g}"
+        )
+
+    def exact(p: Array) -> Array:
+        return np.asarray(special.airy(p[:, 0])[0])
+
+    def position(p: Any) -> Any:
+        return p[:, 0]
+
+    return Problem(
+        domain=Box(x=(-L, 5.0)),
+        equation=Equation(D(x=2) - position * Identity()),
+        conditions=[Dirichlet(exact)],
+        exact=exact,
+        name="airy",
+        parameters={"L": L},
+    )
+
+
+HELMHOLTZ = Entry(
+    "helmholtz",
+    "Laplace(u) + k^2 u = 0 with plane waves around a square, in 2D",
+    {
+        "best": Preset(
+            {"k": 20.0},
+            side_by_side(3, 160, 2),
+            helmholtz,
+            fixed(100, 100),
+            "what a tolerance chose, frozen: relative L2 error 5e-11",
+        )
+    },
+)
+
+AIRY = Entry(
+    "airy",
+    "Airy's equation u'' = x u on the long interval [-L, 5] in 1D",
+    {
+        "best": Preset(
+            {"L": 30.0},
+            side_by_side(13, 16, 1, bandwidth=1.4),
+            airy,
+            fixed(1_000),
+            "what a tolerance chose, frozen: relative L2 error 6e-9",
+        )
+    },
+)

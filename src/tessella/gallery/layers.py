@@ -1,0 +1,91 @@
+"""Singularly perturbed problems: thin layers that few points would miss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.domain import Box
+from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.operators import D, Laplacian
+from tessella.problem import Dirichlet, Equation, Problem
+
+
+def advection_diffusion(eps: float = 0.01) -> Problem:
+    """-eps Laplace(u) + u_x = f on the unit square, u = 0 on its boundary.
+
+    The solution is X(x) sin(pi y) with -eps X'' + X' = 1: nearly x, and a layer of width eps at the
+    outflow x = 1.
+    """
+    need_positive(eps=eps)
+
+    def profile(x: Any) -> Any:
+        nothing = jnp.exp(-1 / eps)
+        return x - (jnp.exp((x - 1) / eps) - nothing) / (1 - nothing)
+
+    def exact(p: Any) -> Any:
+        return profile(p[:, 0]) * jnp.sin(jnp.pi * p[:, 1])
+
+    def source(p: Any) -> Any:
+        x, y = p[:, 0], p[:, 1]
+        return (1 + eps * jnp.pi**2 * profile(x)) * jnp.sin(jnp.pi * y)
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0), y=(0.0, 1.0)),
+        equation=Equation(D(x=1) - eps * Laplacian(), source),
+        conditions=[Dirichlet(0.0)],
+        exact=exact,
+        name="advection-diffusion",
+        parameters={"eps": eps},
+    )
+
+
+def reaction_diffusion(eps: float = 1e-3) -> Problem:
+    """-eps^2 u'' + u = 1 on [0, 1], u = 0 at both ends: 1 inside, and a layer of width eps at each
+    end."""
+    need_positive(eps=eps)
+
+    def exact(p: Any) -> Any:
+        x = p[:, 0]
+        ends = jnp.exp(-x / eps) + jnp.exp((x - 1) / eps)
+        return 1 - ends / (1 + np.exp(-1 / eps))
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0)),
+        equation=Equation(1.0 - eps**2 * D(x=2), 1.0),
+        conditions=[Dirichlet(0.0)],
+        exact=exact,
+        name="reaction-diffusion",
+        parameters={"eps": eps},
+    )
+
+
+ADVECTION_DIFFUSION = Entry(
+    "advection-diffusion",
+    "-eps Laplace(u) + u_x = f with a boundary layer of width eps in 2D",
+    {
+        "best": Preset(
+            {"eps": 0.01},
+            side_by_side((8, 2), 300, 2, bandwidth=0.7),
+            advection_diffusion,
+            fixed(200, 50),
+            "what a tolerance chose, frozen: relative L2 error 2e-8",
+        )
+    },
+)
+
+REACTION_DIFFUSION = Entry(
+    "reaction-diffusion",
+    "-eps^2 u'' + u = 1 with layers of width eps at both ends in 1D",
+    {
+        "best": Preset(
+            {"eps": 1e-3},
+            side_by_side(90, 24, 1),
+            reaction_diffusion,
+            fixed(3_000),
+            "what a tolerance chose, frozen: relative L2 error 2e-12",
+        )
+    },
+)

@@ -1,0 +1,46 @@
+"""Waves in time: a vibrating string."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from tessella.domain import Box
+from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.operators import D
+from tessella.problem import Dirichlet, Equation, Initial, InitialVelocity, Problem
+
+
+def wave_1d(c: float = 2.0, T: float = 1.0) -> Problem:
+    """u_tt = c^2 u_xx on [0, 1] x [0, T], a string fixed at both ends and released at rest:
+    sin(pi x) cos(c pi t) + 0.5 sin(4 pi x) cos(4 c pi t)."""
+    need_positive(c=c, T=T)
+
+    def exact(p: Any) -> Any:
+        x, t = jnp.pi * p[:, 0], c * jnp.pi * p[:, 1]
+        return jnp.sin(x) * jnp.cos(t) + 0.5 * jnp.sin(4 * x) * jnp.cos(4 * t)
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0), t=(0.0, T)),
+        equation=Equation(D(t=2) - c**2 * D(x=2)),
+        conditions=[Dirichlet(0.0), Initial(exact), InitialVelocity(0.0)],
+        exact=exact,
+        name="wave-1d",
+        parameters={"c": c, "T": T},
+    )
+
+
+WAVE_1D = Entry(
+    "wave-1d",
+    "a vibrating string u_tt = c^2 u_xx in (1+1)D",
+    {
+        "best": Preset(
+            {"c": 2.0, "T": 1.0},
+            side_by_side(2, 300, 2, bandwidth=1.4),
+            wave_1d,
+            fixed(100, 100),
+            "what a tolerance chose, frozen: relative L2 error 3e-10",
+        )
+    },
+)

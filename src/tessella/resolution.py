@@ -1,0 +1,151 @@
+"""How finely things vary along every axis, in degrees of polynomials.
+
+A refinement starts with subdomains that resolve what the problem itself shows: its data and the
+scales of its operator. Where a solution must be refined, its own expansion in every subdomain says
+along which axes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from tessella.domain import Array, Box
+from tessella.operators import Function, NormalComponent, Term, symbol
+from tessella.problem import Problem
+from tessella.solution import Solution
+
+NODES, LINES = 96, 6
+"""Gauss points on a line through the domain, and lines along every axis."""
+
+VISIBLE = 1e-2
+"""What a polynomial leaves of a function of unit size, for its degree to count as enough."""
+
+SUBDOMAINS = 128
+"""Of a solution, at most so many are looked at."""
+
+ALIKE = 0.2
+"""Axes with at least this part of the largest upper half of a spectrum are refined together."""
+
+SEED = 20_021
+
+
+def degrees(problem: Problem) -> tuple[int, ...]:
+    """Degree per axis that the problem's data and the scales of its operators ask for.
+
+    Data are right-hand sides, values of conditions, variable coefficients and the ansatz; on a
+    shape, where lines end anywhere, they are not looked at. The scales of c_m D^m + c_j D^j + ...
+    along an axis are its wavenumbers or inverse lengths (c_j / c_m)^(1/(m - j)). The solution may
+    be finer than both, seldom much coarser.
+    """
+    domain = problem.domain
+    draw = np.random.default_rng(SEED)
+    found = np.zeros(domain.dimension)
+    for function, fixed in _data(problem) if isinstance(domain, Box) else ():
+        for axis in range(domain.dimension):
+            if fixed is None or fixed[0] != axis:
+                lines = _lines(domain.lower, domain.upper, axis, NODES, draw)
+                if fixed is not None:
+                    lines[..., fixed[0]] = fixed[1]
+                found[axis] = max(found[axis], _degree(function, lines))
+    inside = domain.scatter(NODES, draw)
+    for equation, field in itertools.product(problem.equations, problem.fields):
+        k = _wavenumbers(problem.terms(equation.operator, field), inside)
+        found = np.maximum(found, np.ceil(k * (domain.upper - domain.lower) / 2))
+    return tuple(int(n) for n in found)
+
+
+def coarse_axes(solution: Solution) -> tuple[int, ...]:
+    """The axes along which the solution's expansion in its subdomains ends too early.
+
+    Lines that leave the domain are not looked at; if all do, every axis counts.
+    """
+    basis, domain = solution.basis.levels[0], solution.problem.domain
+    grid, d = basis.decomposition, domain.dimension
+    if d == 1:
+        return (0,)
+    draw = np.random.default_rng(SEED)
+    chosen = draw.permutation(grid.count)[:SUBDOMAINS]
+    n = math.ceil(total_degree(basis.features.columns, d)) + 1
+    tails = np.zeros(d)
+    for axis in range(d):
+        local = _lines(-np.ones(d), np.ones(d), axis, n, draw)
+        x = (grid.centres[chosen][:, None, None] + local * grid.spacing / 2).reshape(-1, n, d)
+        x = x[np.all(domain.contains(x.reshape(-1, d)).reshape(-1, n), axis=1)]
+        if not len(x):
+            return tuple(range(d))
+        values = solution(x.reshape(-1, d)).reshape(len(x), n, -1)
+        for unknown in np.moveaxis(values, 2, 0):
+            energy = _spectrum(unknown).sum(axis=0)
+            tails[axis] = max(tails[axis], math.sqrt(energy[n // 2 :].sum() / (energy.sum() or 1)))
+    return tuple(i for i in range(d) if tails[i] >= ALIKE * tails.max())
+
+
+def total_degree(columns: int, dimension: int) -> float:
+    """Of as many polynomials as there are columns."""
+    return float(math.factorial(dimension) * columns) ** (1 / dimension)
+
+
+def _data(problem: Problem) -> Iterator[tuple[Function, tuple[int, float] | None]]:
+    """Every function the problem is stated with; on a face, with the face's axis and position."""
+    domain = problem.domain
+    assert isinstance(domain, Box)
+    inside: list[object] = [equation.rhs for equation in problem.equations]
+    for field in problem.fields:
+        ansatz = problem.ansatz_of(field)
+        inside += [ansatz.multiplier, ansatz.offset]
+        for equation in problem.equations:
+            for term in problem.terms(equation.operator, field):
+                inside += [f for f, _ in term.functions if not isinstance(f, NormalComponent)]
+    for given in dict.fromkeys(inside):
+        if callable(given):
+            yield given, None
+    for condition in problem.conditions:
+        for name in condition.faces(domain):
+            face = domain.face(name)
+            if callable(condition.value):
+                yield condition.value, (face.axis, face.position)
+
+
+def _wavenumbers(terms: Sequence[Term], points: Array) -> Array:
+    """(c_j / c_m)^(1/(m - j)) per axis, the largest over j < m, with root mean squares."""
+    size = {alpha: float(np.sqrt(np.mean(c**2))) for alpha, c in symbol(terms, points).items()}
+    k = np.zeros(points.shape[1])
+    for axis in range(len(k)):
+        pure = {alpha[axis]: c for alpha, c in size.items() if sum(alpha) == alpha[axis] and c > 0}
+        m = max(pure, default=0)
+        for j, c in pure.items():
+            if j < m:
+                k[axis] = max(k[axis], (c / pure[m]) ** (1 / (m - j)))
+    return k
+
+
+def _lines(lower: Array, upper: Array, axis: int, nodes: int, draw: np.random.Generator) -> Array:
+    """Gauss points on random lines along an axis of a box, shape (LINES, nodes, d)."""
+    d = len(lower)
+    share = np.repeat(draw.random((LINES, 1, d)), nodes, axis=1)
+    share[..., axis] = (legendre.leggauss(nodes)[0] + 1) / 2
+    return lower + (upper - lower) * share
+
+
+def _spectrum(values: Array) -> Array:
+    """Squares of the coefficients in orthonormal Legendre polynomials, lines along the rows."""
+    n = values.shape[1]
+    nodes, weights = legendre.leggauss(n)
+    basis = legendre.legvander(nodes, n - 1) * np.sqrt(np.arange(n) + 0.5)
+    return np.asarray((values * weights) @ basis) ** 2
+
+
+def _degree(function: Function, lines: Array) -> int:
+    """The degree beyond which less than `VISIBLE` of the function is left."""
+    shape = lines.shape[:2]
+    flat = lines.reshape(-1, lines.shape[2])
+    values = np.broadcast_to(np.asarray(function(flat), dtype=np.float64), (len(flat),))
+    values = values.reshape(shape)
+    energy = _spectrum(values[np.all(np.isfinite(values), axis=1)]).sum(axis=0)
+    left = np.cumsum(energy[::-1])[::-1]
+    return int(np.count_nonzero(left > VISIBLE**2 * left[0]) - 1) if left[0] > 0 else 0
