@@ -62,7 +62,7 @@ def helmholtz_complex(k: float = 20.0) -> Problem:
 
 
 def schroedinger(x0: float = 2.0, T: float = 2.0) -> Problem:
-    """i psi_t = -psi_xx / 2 + x^2 psi / 2 on [-8, 8]: a packet that swings from x0 without spreading.
+    """i psi_t = -psi_xx / 2 + x^2 psi / 2 on [-8, 8]: a packet swings from x0 without spreading.
 
     The exact solution is the coherent state of the harmonic oscillator.
     """

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from tessella.domain import Array, Box
 from tessella.operators import D, Field, Normal, Operator
 from tessella.problem import Condition, Dirichlet, Equation, Problem
