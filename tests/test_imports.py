@@ -13,6 +13,7 @@ import tessella
 ROOT = Path(tessella.__file__).parent
 FLOW = [
     "version",
+    "compiled",
     "memory",
     "geometry",
     "domain",

@@ -10,6 +10,7 @@ from tessella import gallery
 from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import Basis, Fields, Multilevel
 from tessella.collocation import Grid
+from tessella.compiled import keep_compiled as _keep_compiled
 from tessella.conditions import Absorbing, Integral, MeanZero, Measured
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
@@ -44,6 +45,8 @@ from tessella.solution import Solution
 from tessella.solve import solve
 from tessella.tiling import Tiling
 from tessella.version import __version__
+
+_keep_compiled()
 
 __all__ = [
     "CG",

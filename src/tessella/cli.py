@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import jax
 import typer
 from rich.console import Console
 from rich.markup import escape
@@ -303,10 +301,6 @@ class _RunBar:
 
 def main() -> None:
     """Entry point: one line for a mistake in the input, a traceback for one of ours."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "tessella"
-    jax.config.update("jax_compilation_cache_dir", str(cache))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.05)
-    os.environ["JAX_COMPILATION_CACHE_DIR"] = str(cache)  # for worker processes
     try:
         app()
     except (ValueError, MemoryError, ImportError, OSError) as error:

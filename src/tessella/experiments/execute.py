@@ -13,7 +13,7 @@ import scipy
 
 from tessella import gallery, memory
 from tessella.assembly import LeastSquares, assemble
-from tessella.basis import Basis
+from tessella.basis import AnyBasis
 from tessella.collocation import Grid
 from tessella.experiments.cases import Case
 from tessella.gallery.entry import Method
@@ -137,7 +137,7 @@ def _curve(solution: Solution) -> dict[str, list[float]]:
     }
 
 
-def _parts(case: Case, seed: int) -> tuple[Problem, Basis, Method]:
+def _parts(case: Case, seed: int) -> tuple[Problem, AnyBasis, Method]:
     changes = {key: value for key, value in case.settings.items() if key != "points"}
     return gallery.get(case.problem).parts(case.preset, seed, changes)
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import difflib
 
+from tessella.gallery.complex_waves import HELMHOLTZ_COMPLEX, SCHROEDINGER
 from tessella.gallery.diffusion import ANISOTROPIC_HEAT, HEAT, POISSON_3D, VARIABLE_POISSON
+from tessella.gallery.elasticity import BEAM
 from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
 from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
@@ -14,6 +16,7 @@ from tessella.gallery.plate import PLATE
 from tessella.gallery.probability import FOKKER_PLANCK
 from tessella.gallery.shapes import FOUR_HOLES, L_SHAPE
 from tessella.gallery.singular import BOUNDARY_LAYER, MOTZ
+from tessella.gallery.stokes import STOKES
 from tessella.gallery.string import WAVE_1D
 from tessella.gallery.wave import WAVE
 
@@ -36,12 +39,16 @@ ENTRIES: dict[str, Entry] = {
         ANISOTROPIC_HEAT,
         FOKKER_PLANCK,
         WAVE_1D,
+        STOKES,
+        BEAM,
+        HELMHOLTZ_COMPLEX,
+        SCHROEDINGER,
         MOTZ,
         L_SHAPE,
         FOUR_HOLES,
     )
 }
-"""The paper's first, then steady problems on boxes, those in time, singular ones and shapes."""
+"""The paper's first, then steady problems on boxes, those in time, systems, singular ones and shapes."""
 
 
 def names() -> list[str]:

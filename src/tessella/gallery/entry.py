@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from tessella.baselines import Training, fbpinn, pinn
-from tessella.basis import Basis
+from tessella.basis import AnyBasis, Basis
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.enrichment import Enrichment
@@ -24,7 +24,7 @@ from tessella.marched import Marched
 from tessella.operators import Function
 from tessella.problem import Problem
 from tessella.solution import Solution
-from tessella.solve import COUPLINGS, SIDE_BY_SIDE_SIGMA, solve
+from tessella.solve import COUPLINGS, SIDE_BY_SIDE_SIGMA, for_fields, solve
 from tessella.tiling import Tiling
 
 
@@ -237,7 +237,7 @@ class Entry:
 
     def parts(
         self, preset: str | None = None, seed: int = 0, settings: Mapping[str, Any] | None = None
-    ) -> tuple[Problem, Basis, Method]:
+    ) -> tuple[Problem, AnyBasis, Method]:
         """Problem, basis and numbers of a preset, for work with the system itself."""
         parameters, method = split_settings(self, self.preset(preset), settings or {})
         problem = self.problem(preset, **parameters)
@@ -255,9 +255,12 @@ class Entry:
                 f"{self.name} has {len(known)} enrichment functions, so enriched must be a number "
                 f"from 0 to {len(known)}, got {method.enriched!r}"
             )
-        basis = _basis(problem, method, features, seed)
         used = known[: int(method.enriched)]
-        return problem, dataclasses.replace(basis, enrichment=used), method
+        each = [
+            dataclasses.replace(_basis(problem, method, features, seed + k), enrichment=used)
+            for k in range(len(problem.fields))
+        ]
+        return problem, for_fields(problem, each), method
 
     def _to_tolerance(
         self,

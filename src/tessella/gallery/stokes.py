@@ -1,0 +1,69 @@
+"""Slow viscous flow: the Stokes equations for a velocity and a pressure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.conditions import Measured
+from tessella.domain import Box
+from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.operators import D, Field, Laplacian
+from tessella.problem import Condition, Dirichlet, Equation, Problem
+
+
+def stokes(distance: float = 0.3) -> Problem:
+    """-Laplace(u, v) + grad p = 0, div (u, v) = 0 on the unit square, the velocity given all round.
+
+    The exact flow is that of a point force outside, `distance` below and left of the corner (0, 0):
+    the closer it is, the steeper the flow there. The pressure is pinned at one point.
+    """
+    need_positive(distance=distance)
+    force = np.array([1.0, 0.5])
+
+    def exact(component: str) -> Any:
+        def value(points: Any) -> Any:
+            r = points + distance
+            r2 = jnp.sum(r**2, axis=1)
+            along = r @ force
+            if component == "p":
+                return along / (2 * jnp.pi * r2)
+            i = "uv".index(component)
+            return (r[:, i] * along / r2 - 0.5 * force[i] * jnp.log(r2)) / (4 * jnp.pi)
+
+        return value
+
+    u, v, p = Field("u"), Field("v"), Field("p")
+    corner = np.array([[1.0, 1.0]])
+    conditions: list[Condition] = [Dirichlet(exact(w.name), of=w) for w in (u, v)]
+    conditions.append(Measured(corner, np.asarray(exact("p")(corner)), p, name="pinned pressure"))
+    return Problem(
+        domain=Box(x=(0.0, 1.0), y=(0.0, 1.0)),
+        equation=[
+            Equation(-Laplacian() @ u + D(x=1) @ p, name="momentum x"),
+            Equation(-Laplacian() @ v + D(y=1) @ p, name="momentum y"),
+            Equation(D(x=1) @ u + D(y=1) @ v, name="continuity"),
+        ],
+        conditions=conditions,
+        exact={name: exact(name) for name in ("u", "v", "p")},
+        fields=("u", "v", "p"),
+        name="stokes",
+        parameters={"distance": distance},
+    )
+
+
+STOKES = Entry(
+    "stokes",
+    "Stokes flow of a point force outside: velocity and pressure",
+    {
+        "best": Preset(
+            {"distance": 0.3},
+            side_by_side((4, 4), 160, 2, 0.7),
+            stokes,
+            fixed(80, 80),
+            "what a tolerance chose, frozen",
+        )
+    },
+)
