@@ -48,7 +48,7 @@ ENTRIES: dict[str, Entry] = {
         FOUR_HOLES,
     )
 }
-"""The paper's first, then steady problems on boxes, those in time, systems, singular ones and shapes."""
+"""The paper's first, then steady problems on boxes, in time, systems, singular ones, shapes."""
 
 
 def names() -> list[str]:
