@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike
 
 from tessella.domain import Array, Box
 from tessella.geometry import Domain, Surface
-from tessella.operators import D, Function, Identity, NormalDerivative, Operator
+from tessella.operators import D, Function, Identity, NormalComponent, NormalDerivative, Operator
 from tessella.problem import Condition, On, of_unknown
 
 
@@ -55,6 +55,12 @@ class PointCondition(Condition):
                 f"{self.name} has {int(outside.sum())} of {len(x)} points outside {domain!r}, the "
                 f"first at ({place}): leave them out, or widen the domain"
             )
+        for term in self.operator.expand(domain.axes):
+            if any(isinstance(function, NormalComponent) for function, _ in term.functions):
+                raise ValueError(
+                    f"{self.name} measures a normal derivative, but its points have no normal: "
+                    f"write the derivative by axes, e.g. D({domain.axes[0]}=1)"
+                )
         return ()
 
     def places(self, domain: Domain, sample: Callable[[str], Surface]) -> Surface:
