@@ -400,11 +400,29 @@ def test_refusals_of_conditions(make, message):
         (ts.Measured([[0.1, 2.0]], [1.0]), r"1 of 1 points outside .* at \(0.1, 2\): leave them"),
         (ts.Absorbing(), r"absorbing lets waves out .* no axis 't': add one, e.g. t=\(0, 1\)"),
         (ts.Measured([[0.1, 0.2]], [1.0], ts.D(z=1)), "uses the axis 'z'"),
+        (
+            ts.Measured([[0.1, 0.2]], [1.0], 2 * ts.NormalDerivative()),
+            r"data measures a normal derivative, .*no normal: .*D\(x=1\)",
+        ),
     ],
 )
 def test_refusals_of_problems(condition, message):
     with pytest.raises(ValueError, match=message):
         ts.Problem(SQUARE, ts.Equation(ts.Laplacian()), [condition])
+
+
+def test_shapes_take_measurements_and_refuse_integrals():
+    disc = ts.Ball(x=0, y=0, radius=1)
+    equation = ts.Equation(ts.Laplacian())
+    problem = ts.Problem(disc, equation, [ts.Dirichlet(), ts.Measured([[0.5, 0.5]], [0.0])])
+    with pytest.raises(ValueError, match="1 of 1 points outside Ball"):
+        ts.Problem(disc, equation, [ts.Measured([[0.9, 0.9]], [0.0])])
+    with pytest.raises(ValueError, match=r"mean zero is taken over a Box.*Measured at one point"):
+        ts.Problem(disc, equation, [ts.Neumann(), ts.MeanZero()])
+    solution = ts.solve(problem, subdomains=2, features=8, estimate=False)
+    assert "data" in solution.report.residual
+    with pytest.raises(ValueError, match=r"integrals are taken over a Box, .*Ball.*add up values"):
+        solution.integral()
 
 
 def test_time_has_no_absorbing_ends():

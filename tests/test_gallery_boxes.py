@@ -10,9 +10,9 @@ from typer.testing import CliRunner
 
 import tessella as ts
 from tessella.cli import app
+from tessella.conditions import Condition
 from tessella.estimate import held_out
 from tessella.operators import apply_to_function, function_values
-from tessella.problem import Condition
 
 NAMES = [
     "variable-poisson",

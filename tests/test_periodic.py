@@ -204,6 +204,7 @@ def test_a_periodic_axis_has_no_end_in_its_grids():
     assert np.array_equal(domain.grid((4, 1))[:, 0], [0, 0.25, 0.5, 0.75])
     assert domain.walls == ()
     assert "periodic in x" in repr(domain)
+    assert ts.Box(x=(0, 1)).closed("x").over(t=(0, 2)) == domain
     assert domain != ts.Box(x=(0, 1), t=(0, 2))
     assert np.array_equal(domain.wrapped(np.array([[1.0, 2.0]])), [[0.0, 2.0]])
 
@@ -216,6 +217,8 @@ def refuse(message, conditions, equation=None, **more):
 
 def test_refusals_of_problems():
     x = ts.Periodic("x")
+    with pytest.raises(ValueError, match=r"Periodic\('x'\) needs a Box.* but the domain is Ball"):
+        ts.Problem(ts.Ball(x=0, y=0, radius=1), ts.Equation(ts.Identity()), [x])
     refuse("unknown axis 'z': this domain has x, y", [ts.Periodic("z")])
     refuse("axis 'x' is made periodic twice: drop one", [x, x])
     refuse(

@@ -11,7 +11,19 @@ from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import Basis, Fields, Multilevel
 from tessella.collocation import Grid
 from tessella.compiled import keep_compiled as _keep_compiled
-from tessella.conditions import Absorbing, Integral, MeanZero, Measured
+from tessella.conditions import (
+    Absorbing,
+    Condition,
+    Dirichlet,
+    Initial,
+    InitialVelocity,
+    Integral,
+    MeanZero,
+    Measured,
+    Neumann,
+    Periodic,
+    Robin,
+)
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
 from tessella.enrichment import Corner, Enrichment
@@ -26,19 +38,7 @@ from tessella.march import march
 from tessella.marched import Marched
 from tessella.operator_function import operator
 from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
-from tessella.problem import (
-    Ansatz,
-    Condition,
-    Dirichlet,
-    Equation,
-    Initial,
-    InitialVelocity,
-    Neumann,
-    Periodic,
-    Problem,
-    Reference,
-    Robin,
-)
+from tessella.problem import Ansatz, Equation, Problem, Reference
 from tessella.sampled import Implicit, PointCloud
 from tessella.shapes import Ball, HalfSpace, Polygon
 from tessella.solution import Solution

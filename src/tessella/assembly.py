@@ -13,7 +13,7 @@ import numpy as np
 
 from tessella.basis import AnyBasis, Basis, Multilevel, basis_tables, evaluate_blocks, per_field
 from tessella.collocation import Rows, check_memory
-from tessella.conditions import IntegralCondition
+from tessella.conditions import Condition, IntegralCondition
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.enrichment import scales
@@ -23,7 +23,7 @@ from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_s
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.operators import Operator, Orders, function_values
-from tessella.problem import Condition, Problem
+from tessella.problem import Problem
 
 CHUNK_BYTES = 1 << 26
 """Blocks are evaluated this many bytes at a time, which bounds XLA's temporaries."""

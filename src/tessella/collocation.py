@@ -10,10 +10,10 @@ from functools import partial
 import numpy as np
 
 from tessella.basis import AnyBasis
-from tessella.conditions import IntegralCondition
+from tessella.conditions import Condition, IntegralCondition
 from tessella.domain import Array, Box
 from tessella.memory import require
-from tessella.problem import Condition, Equation, Problem
+from tessella.problem import Equation, Problem
 from tessella.quadrature import quadrature
 
 

@@ -85,7 +85,8 @@ class Box(Domain):
 
     def over(self, **axis: tuple[float, float]) -> Box:
         name, low, high = one_axis(self, axis)
-        return Box(**dict(zip(self.axes, self.bounds, strict=True)), **{name: (low, high)})
+        made = Box(**dict(zip(self.axes, self.bounds, strict=True)), **{name: (low, high)})
+        return made.closed(*self.periodic)
 
     def signed_distance(self, points: Array) -> Array:
         beyond = np.maximum(self.lower - points, points - self.upper)

@@ -21,10 +21,10 @@ from functools import partial
 import numpy as np
 
 from tessella.collocation import Rows
-from tessella.conditions import IntegralCondition
+from tessella.conditions import Condition, IntegralCondition
 from tessella.domain import Array
 from tessella.operators import function_values
-from tessella.problem import Condition, Problem
+from tessella.problem import Problem
 from tessella.solution import Solution
 
 INTERIOR, PER_FACE = 1_024, 256

@@ -24,13 +24,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.collocation import Grid
-from tessella.conditions import IntegralCondition, PointCondition
+from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.interfaces import GluedBasis, common_degree, face_modes, gauss, glue_orders
 from tessella.linalg.partial_sums import partial_sums
 from tessella.operators import Orders, function_values
-from tessella.problem import Condition, Equation, Problem
+from tessella.problem import Equation, Problem
 
 
 class Slot(NamedTuple):

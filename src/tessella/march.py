@@ -23,7 +23,7 @@ import numpy as np
 from tessella.algorithm import Factored, assembled, exact_samples, factor, substitute
 from tessella.basis import Multilevel
 from tessella.collocation import Grid, Rows
-from tessella.conditions import IntegralCondition, PointCondition, Readings
+from tessella.conditions import Condition, IntegralCondition, PointCondition, Readings
 from tessella.domain import Array, Box, Domain
 from tessella.estimate import Judgement, distance, held_out, residual
 from tessella.geometry import Extrusion
@@ -33,7 +33,7 @@ from tessella.linalg.rrqr import RRQR
 from tessella.marched import Marched, MarchReport, Slab
 from tessella.memory import peak_mib
 from tessella.operators import function_values
-from tessella.problem import Condition, Problem, Reference
+from tessella.problem import Problem, Reference
 from tessella.report import Stopwatch, error_norms
 from tessella.solution import Solution, test_points
 from tessella.solve import SIDE_BY_SIDE_SIGMA, Parts, parts, solve

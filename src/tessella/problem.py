@@ -3,35 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tessella.conditions import Condition, Periodic, check_data, check_operator, check_weight
 from tessella.domain import Array, Box, Domain
-from tessella.geometry import Surface, join
 from tessella.operator_function import check_functions
-from tessella.operators import D as Derivative
 from tessella.operators import (
     Field,
     Function,
     Identity,
-    NormalDerivative,
     Operator,
     Term,
     apply_to_function,
     compose,
-    function_name,
     function_values,
     symbol,
 )
 from tessella.periodicity import check_periodicity
-
-On = tuple[str, ...] | Sequence[str] | str | Function | None
-"""Where a condition lies: named parts of the boundary, a function that chooses, or all of it."""
 
 PROBES = {1: 2, 2: 65, 3: 17}
 """Points per axis at which a stated problem's conditions are tried."""
@@ -52,167 +45,9 @@ class Equation:
     weight: float | None = None
 
     def __post_init__(self) -> None:
-        _check_operator(self.operator, "Equation")
-        _check_data(self.rhs, "Equation rhs")
-        _check_weight(self.weight, self.name)
-
-
-@dataclass(frozen=True)
-class Condition:
-    """`operator` applied to the unknown equals `value` on some faces, in the least-squares sense.
-
-    `on` names the faces, or parts of a shape's boundary (default: all that bound space, not time),
-    or is a function from (n, d) points of that whole boundary to (n,) booleans. `weight` is the
-    paper's lambda, the factor in front of this condition's mean square in the loss. Left out, it is
-    balanced when the system is assembled, so that a row of the condition weighs as much as a row of
-    the equation.
-    """
-
-    operator: Operator
-    value: float | Function = 0.0
-    on: On = None
-    weight: float | None = None
-    name: str = "condition"
-
-    def __post_init__(self) -> None:
-        _check_operator(self.operator, self.name)
-        _check_data(self.value, f"{self.name} value")
-        if isinstance(self.on, str):
-            object.__setattr__(self, "on", (self.on,))
-        elif self.on is not None and not callable(self.on):
-            object.__setattr__(self, "on", tuple(self.on))
-        if self.on == ():
-            raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
-        _check_weight(self.weight, self.name)
-
-    def faces(self, domain: Domain) -> tuple[str, ...]:
-        """The parts of the boundary it lies on; of a function's, all that it chooses from."""
-        names = domain.walls if self.on is None or callable(self.on) else self.on
-        if not names:
-            others = [axis for axis in domain.axes if axis not in domain.periodic]
-            raise ValueError(
-                f"{self.name} lies on all faces of the spatial axes, but {domain!r} has none: "
-                + (f"name the faces, e.g. on='{others[0]}min'" if others else "drop it")
-            )
-        for name in names:
-            if name[:-3] in domain.periodic:
-                raise ValueError(
-                    f"{self.name} lies on {name!r}, but the axis {name[:-3]!r} is periodic and has "
-                    f"no faces: drop the condition there, or Periodic({name[:-3]!r})"
-                )
-        return tuple(domain.part(name) for name in names)
-
-    def chosen(self, points: Array) -> NDArray[np.bool_]:
-        """At which points of its parts it holds: all, unless `on` is a function."""
-        if not callable(self.on):
-            return np.ones(len(points), dtype=bool)
-        found = np.asarray(self.on(points))
-        if found.shape != (len(points),) or found.dtype != np.bool_:
-            raise ValueError(
-                f"{self.name} on={function_name(self.on)} returned {found.dtype} of shape "
-                f"{found.shape} for {len(points)} points: it must return one boolean per point"
-            )
-        return found
-
-    def places(self, domain: Domain, sample: Callable[[str], Surface]) -> Surface:
-        """Its points and the normals there, out of those that `sample` gives for every part."""
-        points, normals = join((sample(name) for name in self.faces(domain)), domain.dimension)
-        chosen = self.chosen(points)
-        if not chosen.any():
-            where = self.on if isinstance(self.on, tuple) else function_name(self.on)
-            raise ValueError(
-                f"{self.name} on={where} selects none of {len(points)} points on the boundary of "
-                f"{domain!r}: it must select some, or be dropped"
-            )
-        return points[chosen], normals[chosen]
-
-
-def Dirichlet(
-    value: float | Function = 0.0,
-    on: On = None,
-    weight: float | None = None,
-    name: str = "dirichlet",
-    of: Operator | None = None,
-) -> Condition:
-    """u = value. `of` says of which unknown, where there are several: `of=Field("p")`."""
-    operator, name = of_unknown(Identity(), of, name)
-    return Condition(operator, value, on, weight, name)
-
-
-def Neumann(
-    value: float | Function = 0.0,
-    on: On = None,
-    weight: float | None = None,
-    name: str = "neumann",
-    of: Operator | None = None,
-) -> Condition:
-    """du/dn = value, with the outward normal n; `of` as for Dirichlet."""
-    operator, name = of_unknown(NormalDerivative(), of, name)
-    return Condition(operator, value, on, weight, name)
-
-
-def Robin(
-    alpha: float | Function,
-    beta: float | Function,
-    value: float | Function = 0.0,
-    on: On = None,
-    weight: float | None = None,
-    name: str = "robin",
-    of: Operator | None = None,
-) -> Condition:
-    """alpha u + beta du/dn = value, with the outward normal n; `of` as for Dirichlet."""
-    operator, name = of_unknown(alpha * Identity() + beta * NormalDerivative(), of, name)
-    return Condition(operator, value, on, weight, name)
-
-
-def Initial(
-    value: float | Function = 0.0,
-    axis: str = "t",
-    weight: float | None = None,
-    name: str = "initial value",
-    of: Operator | None = None,
-) -> Condition:
-    """u = value where the time axis begins; `of` as for Dirichlet."""
-    operator, name = of_unknown(Identity(), of, name)
-    return Condition(operator, value, (f"{axis}min",), weight, name)
-
-
-def InitialVelocity(
-    value: float | Function = 0.0,
-    axis: str = "t",
-    weight: float | None = None,
-    name: str = "initial velocity",
-    of: Operator | None = None,
-) -> Condition:
-    """du/dt = value where the time axis begins; `of` as for Dirichlet."""
-    operator, name = of_unknown(Derivative(**{axis: 1}), of, name)
-    return Condition(operator, value, (f"{axis}min",), weight, name)
-
-
-def of_unknown(operator: Operator, of: Operator | None, name: str) -> tuple[Operator, str]:
-    """The operator of one unknown, and the condition's name with the unknown's."""
-    if of is None:
-        return operator, name
-    if not isinstance(of, Operator):
-        raise TypeError(f"{name} of={of!r}: name the unknown by its Field, e.g. of=Field('u')")
-    return operator @ of, f"{name} of {of.name}" if isinstance(of, Field) else name
-
-
-@dataclass(frozen=True, init=False)
-class Periodic(Condition):
-    """An axis that closes on itself: `Periodic("x")` among the conditions of a Problem.
-
-    It has no rows and no residual. The subdomains wrap around the axis: overlapping ones make the
-    solution and its derivatives the same at both ends by construction, and side by side the seam is
-    an interior face like any other. Along such an axis there must be at least two of them.
-    Coefficients, right-hand sides and ansatz must be periodic too.
-    """
-
-    axis: str = ""
-
-    def __init__(self, axis: str) -> None:
-        super().__init__(Identity(), name=f"periodic in {axis}")
-        object.__setattr__(self, "axis", axis)
+        check_operator(self.operator, "Equation")
+        check_data(self.rhs, "Equation rhs")
+        check_weight(self.weight, self.name)
 
 
 @dataclass(frozen=True)
@@ -230,7 +65,7 @@ class Ansatz:
     def __post_init__(self) -> None:
         for name in ("multiplier", "offset"):
             value = getattr(self, name)
-            _check_data(value, f"Ansatz {name}")
+            check_data(value, f"Ansatz {name}")
             if isinstance(value, Real) and not np.isfinite(float(value)):
                 raise ValueError(f"Ansatz {name} must be finite, got {value!r}")
 
@@ -506,25 +341,3 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
 def _check_kind(value: object, kind: type, argument: str) -> None:
     if not isinstance(value, kind):
         raise TypeError(f"Problem {argument} must be made of {kind.__name__}(...), got {value!r}")
-
-
-def _check_operator(operator: object, what: str) -> None:
-    if not isinstance(operator, Operator):
-        hint = "; wrap a function f(d, x) of the derivatives in operator(f)"
-        raise TypeError(
-            f"{what} operator must be built from D, Laplacian, Identity, ... so that it is linear, "
-            f"got {operator!r}{hint if callable(operator) else ''}"
-        )
-
-
-def _check_weight(weight: object, name: str) -> None:
-    if weight is not None and not (isinstance(weight, Real) and 0 < float(weight) < np.inf):
-        raise ValueError(
-            f"{name} weight must be a positive number, got {weight!r}; leave it out to have it "
-            f"balanced, or drop the condition"
-        )
-
-
-def _check_data(value: object, what: str) -> None:
-    if not (isinstance(value, Real) or callable(value)):
-        raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")

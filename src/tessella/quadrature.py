@@ -12,7 +12,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from tessella.basis import AnyBasis
-from tessella.domain import Array
+from tessella.domain import Array, Box
 
 RICHER = 1.5
 """Gauss points per panel and axis, in parts of the features along an axis."""
@@ -26,6 +26,11 @@ it. From three dimensions on so many would cost more than all else."""
 def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
     """Points (n, d) and weights (n,) of an integral over the domain, for functions in the basis."""
     domain = basis.decomposition.domain
+    if not isinstance(domain, Box):
+        raise ValueError(
+            f"integrals are taken over a Box, but the domain is {domain!r}: add up values of the "
+            f"solution at points and weights of your own"
+        )
     d = domain.dimension
     richest = max(level.features.columns for level in basis.levels)
     enough = max(FEWEST, math.ceil(RICHER * richest ** (1 / d)))

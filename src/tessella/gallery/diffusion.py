@@ -7,10 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.conditions import Dirichlet, Initial, Neumann
 from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import D, Laplacian
-from tessella.problem import Dirichlet, Equation, Initial, Neumann, Problem
+from tessella.problem import Equation, Problem
 
 
 def variable_poisson(contrast: float = 0.8) -> Problem:

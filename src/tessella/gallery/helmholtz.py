@@ -8,10 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
+from tessella.conditions import Dirichlet
 from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import D, Identity, Laplacian
-from tessella.problem import Dirichlet, Equation, Problem
+from tessella.problem import Equation, Problem
 
 DIRECTIONS = (0.3, 1.1, 2.5)
 """Angles of the plane waves that make up the exact solution of Helmholtz's equation."""

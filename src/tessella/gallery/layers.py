@@ -7,10 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.conditions import Dirichlet
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import D, Laplacian
-from tessella.problem import Dirichlet, Equation, Problem
+from tessella.problem import Equation, Problem
 
 
 def advection_diffusion(eps: float = 0.01) -> Problem:

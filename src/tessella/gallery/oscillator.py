@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.conditions import Initial, InitialVelocity
 from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Method, Network, Preset, side_by_side
 from tessella.operators import D
-from tessella.problem import Equation, Initial, InitialVelocity, Problem
+from tessella.problem import Equation, Problem
 
 
 def harmonic_oscillator(omega0: float = 60.0, mu: float = 4.0) -> Problem:

@@ -6,10 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from tessella.conditions import Dirichlet, Neumann
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, side_by_side
 from tessella.operators import Laplacian
-from tessella.problem import Dirichlet, Equation, Neumann, Problem
+from tessella.problem import Equation, Problem
 
 
 def plate(n: float = 2.0) -> Problem:

@@ -6,10 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from tessella.conditions import Dirichlet, Initial
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import D
-from tessella.problem import Dirichlet, Equation, Initial, Problem
+from tessella.problem import Equation, Problem
 
 
 def fokker_planck(diffusion: float = 0.25, T: float = 2.0) -> Problem:

@@ -9,11 +9,12 @@ from operator import sub
 
 import numpy as np
 
+from tessella.conditions import Dirichlet
 from tessella.domain import Array, Box, Domain
 from tessella.enrichment import Corner
 from tessella.gallery.entry import Entry, Method, Preset
 from tessella.operators import Laplacian
-from tessella.problem import Dirichlet, Equation, Problem, Reference
+from tessella.problem import Equation, Problem, Reference
 from tessella.reference.four_holes import CENTRES, RADIUS, table
 from tessella.shapes import Ball
 

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.conditions import Dirichlet, Neumann
 from tessella.domain import Array, Box
 from tessella.enrichment import Corner
 from tessella.gallery.entry import Entry, Preset, side_by_side
 from tessella.operators import D, Function, Laplacian
-from tessella.problem import Dirichlet, Equation, Neumann, Problem
+from tessella.problem import Equation, Problem
 from tessella.reference.motz import Motz
 
 

@@ -6,10 +6,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from tessella.conditions import Dirichlet, Initial, InitialVelocity
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import D
-from tessella.problem import Dirichlet, Equation, Initial, InitialVelocity, Problem
+from tessella.problem import Equation, Problem
 
 
 def wave_1d(c: float = 2.0, T: float = 1.0) -> Problem:
