@@ -7,11 +7,11 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import hankel1
 
-from tessella.conditions import Condition, Dirichlet, Equation, Initial
+from tessella.conditions import Condition, Dirichlet, Initial
 from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import D, Field, Identity, Laplacian, NormalDerivative
-from tessella.problem import Problem
+from tessella.problem import Equation, Problem
 
 A, B = Field("a"), Field("b")
 

@@ -7,11 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.conditions import Condition, Dirichlet, Equation, Measured
+from tessella.conditions import Condition, Dirichlet, Measured
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import D, Field, Laplacian
-from tessella.problem import Problem
+from tessella.problem import Equation, Problem
 
 
 def stokes(distance: float = 0.3) -> Problem:
