@@ -143,10 +143,10 @@ class Problem:
         named = _distinct_names((*equations, *conditions))
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
-        for part in (*equations, *conditions):
-            check_functions(part.operator.expand(self.domain.axes), self.domain)
         for condition in conditions:
             self._try(condition)
+        for part in (*equations, *conditions):
+            check_functions(part.operator.expand(self.domain.axes), self.domain)
         object.__setattr__(self, "fields", _fields(self))
         _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
         _check_per_field(self.exact, None, "exact", self.fields)
