@@ -1,85 +1,118 @@
-"""NestedQR's fronts on an accelerator: assembled, factored and handed up without leaving it.
+"""NestedQR on an accelerator: the fronts of a level assembled, factored and handed up together.
 
-Fronts are padded with zeros to few sizes, so that few programs are compiled. A front is a sum of
-gathers: for every block, and for what every child left over, two short tables say which of its rows
-and columns stands at each row and column of the front.
+Fronts of similar size make a batch, padded with zeros to one of few sizes. Short tables say where
+everything lies: a block's or a child's rows and columns in the front, a front's rows among those of
+the right-hand side and the children, its columns among the unknowns. The host makes the tables and
+reads one number per front: is its triangle regular? If not, it is pivoted, and its rank read too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import partial
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.scipy.linalg import solve_triangular
 
 from tessella.domain import Array
+from tessella.linalg.batched_qr import (
+    PANEL,
+    Reflections,
+    back_substitute,
+    leading,
+    pivoted_qr,
+    qr,
+    smallest,
+    transpose_times,
+    triangle,
+)
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.dense_qr import FrontFactor, Leftover, finish
 from tessella.linalg.elimination import Elimination, Front
 
-STEP = 128
-"""Least step between two padded sizes."""
+ALIKE = 0.5
+"""Fronts of at least this share of a batch's rows and columns join it."""
 
-PIECES = 8
-"""Blocks added to a front by one program."""
+NOWHERE = int(np.iinfo(np.int32).max)
+"""A place outside every array: what is put there is dropped, what is taken from there is zero."""
 
 
 def padded_size(count: int) -> int:
-    """The next of the sizes that fronts are padded to: eight for every doubling."""
-    step = max(STEP, (1 << max(count - 1, 1).bit_length()) // 16)
+    """The next of the sizes that fronts are padded to: multiples of PANEL, eight per doubling."""
+    step = max(PANEL, (1 << max(count - 1, 1).bit_length()) // 16)
     return -(-max(count, 1) // step) * step
 
 
-@dataclass(frozen=True)
-class Explicit:
-    """The columns of Q on the device, padded; `rows` and `size` are what is real of them."""
+class Second(NamedTuple):
+    """Pivoted QR of own triangles that were not regular, and which fronts of the batch they are."""
 
-    Q: jax.Array
-    rows: int
-    size: int
-
-    def transpose_times(self, c: Array) -> tuple[Array, float]:
-        along, rest = jax.device_get(_project(self.Q, self.size, _padded(c, len(self.Q))))
-        return np.array(along[: self.size]), float(rest)
+    which: np.ndarray
+    reflections: Reflections
 
 
 @dataclass(frozen=True)
-class DeviceFront:
-    """F = Q R with all of its own columns kept; R stays on the device, padded."""
+class Batch:
+    """Fronts factored together, padded to N columns, M rows and O own columns.
 
-    Q: Explicit
-    R: jax.Array
-    own: int
+    fronts   their numbers in the plan
+    top      R's first O rows, (B, N, O); own columns as pivoted
+    rows     (B, M) places of their rows in [right-hand side, results of the level below]
+    columns  (B, N) numbers of their unknowns, as ordered in `top`
+    own      (B,) own columns, of which the first `kept` are not dependent
+    size     (B,) rows that the QR leaves; what lies below is residual
+    """
+
+    fronts: list[int]
+    Q: Reflections
+    second: Second | None
+    top: jax.Array
+    rows: np.ndarray
+    columns: np.ndarray
+    own: np.ndarray
+    kept: np.ndarray
+    size: np.ndarray
+
+
+@dataclass(frozen=True)
+class DeviceFactors:
+    """All batches, level by level from the leaves to the root."""
+
+    plan: Elimination
+    levels: list[list[Batch]]
 
     @property
-    def kept(self) -> int:
-        return self.own
+    def kept(self) -> list[int]:
+        """How many of its own columns every front kept."""
+        found = [0] * len(self.plan.fronts)
+        for level in self.levels:
+            for batch in level:
+                for i, count in zip(batch.fronts, batch.kept.tolist(), strict=True):
+                    found[i] = count
+        return found
 
-    @property
-    def order(self) -> np.ndarray:
-        return np.arange(self.own)
-
-    def reduce(self, c: Array) -> tuple[Array, Array, float]:
-        """As `FrontFactor.reduce`."""
-        along, rest = self.Q.transpose_times(c)
-        return along[: self.own], along[self.own :], rest
-
-    def substitute(self, fitted: Array, beyond: Array) -> Array:
-        """As `FrontFactor.substitute`."""
-        known = _padded(np.concatenate([fitted, beyond]), len(self.R))
-        return np.asarray(_substitute(self.R, self.own, known))[: self.own]
-
-
-class Handed(NamedTuple):
-    """Rows for the parent: values[corner : corner + rows, corner:], zero below the diagonal."""
-
-    values: jax.Array
-    corner: int
-    rows: int
+    def solve(self, B: Array) -> tuple[Array, float]:
+        """Least-squares solutions for the columns of B, and the squared norm of all residuals."""
+        b = jnp.asarray(B.T)
+        lost = [jnp.sum(b[:, self.plan.untouched] ** 2)]
+        finished: list[list[jax.Array]] = [[]]
+        for level in self.levels:
+            found = []
+            for batch in level:
+                ends = batch.kept if level is self.levels[-1] else batch.size
+                c, rest = _reduce(
+                    batch.top.shape[2], batch.Q, batch.second, b, finished[-1], batch.rows, ends
+                )
+                found.append(c)
+                lost.append(rest)
+            finished.append(found)
+        x = jnp.zeros((len(b), self.plan.shape[1]))
+        for level, found in zip(reversed(self.levels), reversed(finished), strict=False):
+            for batch, c in zip(level, found, strict=True):
+                x = _substitute(x, batch.top, c, batch.own, batch.kept, batch.columns)
+        x, lost = jax.device_get((x, lost))
+        return x.T, float(sum(lost))
 
 
 def factor_fronts(
@@ -88,127 +121,243 @@ def factor_fronts(
     scale: Array,
     tolerance: float,
     report: Callable[[int], None],
-) -> list[DeviceFront | FrontFactor]:
-    """All fronts, level by level; the host only reads whether their triangles are regular."""
-    place = [(g, b) for g, group in enumerate(A.groups) for b in range(len(group.heights))]
-    fronts: list[Any] = [None] * len(plan.fronts)
-    handed: list[Any] = [None] * len(plan.fronts)
+) -> DeviceFactors:
+    """All fronts, level by level, of the matrix whose columns are scaled by `scale`."""
+    climb = _Climb(A, plan, scale)
+    levels: list[list[Batch]] = []
     for number, level in enumerate(plan.levels):
-        factored = {}
-        for i in level:
-            front = plan.fronts[i]
-            children = [(handed[k], plan.fronts[k].into_parent) for k in front.children]
-            rows = len(front.rows) + sum(child.rows for child, _ in children)
-            F = _assemble(A, place, front, scale, children, rows)
-            factored[i] = (rows, *_qr(F, front.own))
-            for k in front.children:
-                handed[k] = None
-        least = jax.device_get({i: smallest for i, (_, _, _, smallest) in factored.items()})
-        for i, (rows, Q, R, _) in factored.items():
-            own, n = plan.fronts[i].own, len(plan.fronts[i].columns)
-            size = min(rows, n)
-            known = Explicit(Q, rows, size)
-            if rows >= own and least[i] > 10 * tolerance * max(own, 1):
-                fronts[i], handed[i] = DeviceFront(known, R, own), Handed(R, own, size - own)
-            else:
-                whole = np.asfortranarray(np.asarray(R)[:size, :n])
-                fronts[i], left = finish(known, whole, own, tolerance)
-                handed[i] = _handed(left, n - own)
+        levels.append(climb.factor(level, tolerance))
         report(number)
-    return fronts
+    return DeviceFactors(plan, levels)
 
 
-def _assemble(
-    A: BlockMatrix,
-    place: list[tuple[int, int]],
-    front: Front,
-    scale: Array,
-    children: list[tuple[Handed, np.ndarray]],
-    rows: int,
-) -> jax.Array:
-    width = padded_size(len(front.columns))
-    shape = max(padded_size(rows), width), width
-    F = jnp.zeros(shape)
-    for g, group in enumerate(A.groups):
-        own = [piece for piece in front.pieces if place[piece.block][0] == g]
-        for start in range(0, len(own), PIECES):
-            b = np.zeros(PIECES, dtype=np.int32)
-            at_rows = np.full((PIECES, shape[0]), -1, dtype=np.int32)
-            at_columns = np.full((PIECES, width), -1, dtype=np.int32)
-            for k, piece in enumerate(own[start : start + PIECES]):
-                b[k] = place[piece.block][1]
-                at_rows[k, piece.rows] = piece.block_rows
-                count = int(group.widths[b[k]])
-                at_columns[k, piece.offset : piece.offset + count] = np.arange(count)
-            F = _add_blocks(F, group.values, b, at_rows, at_columns)
-    F = F * _padded(scale[front.columns], width)
-    start = len(front.rows)
-    for child, columns in children:
-        at_row = np.full(shape[0], -1, dtype=np.int32)
-        at_row[start : start + child.rows] = child.corner + np.arange(child.rows)
-        at_column = np.full(width, -1, dtype=np.int32)
-        at_column[columns] = child.corner + np.arange(len(columns))
-        F = _add(F, child.values, at_row, at_column)
-        start += child.rows
-    return F
+class _Climb:
+    """Where things are while the fronts are being factored.
 
-
-def _handed(left: Leftover, columns: int) -> Handed:
-    values = np.zeros((padded_size(left.rows), padded_size(columns)))
-    left.copy_into(values, np.arange(columns))
-    return Handed(jnp.asarray(values), 0, left.rows)
-
-
-def _padded(values: Array, count: int) -> Array:
-    out = np.zeros((count, *values.shape[1:]))
-    out[: len(values)] = values
-    return out
-
-
-@jax.jit
-def _add(F: jax.Array, values: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """F[i, j] + values[rows[i], columns[j]], where neither index is -1."""
-    inside = (rows >= 0)[:, None] & (columns >= 0)
-    return F + jnp.where(inside, values[rows[:, None], columns], 0.0)
-
-
-@jax.jit
-def _add_blocks(
-    F: jax.Array, values: jax.Array, b: jax.Array, rows: jax.Array, columns: jax.Array
-) -> jax.Array:
-    """The same for some blocks, which are stored (block, column, row)."""
-
-    def one(F: jax.Array, piece: tuple[jax.Array, ...]) -> tuple[jax.Array, None]:
-        b, rows, columns = piece
-        return _add(F, values[b].T, rows, columns), None
-
-    return jax.lax.scan(one, F, (b, rows, columns))[0]
-
-
-@jax.jit
-def _qr(F: jax.Array, own: int) -> tuple[jax.Array, jax.Array, jax.Array]:
-    """(Q, R, a lower bound of what its own columns have that no combination of others has).
-
-    The bound is 1 / |R_own^-1| in the 1-norm, and zero where that is not a number.
+    below          batches of the level below, and `handed` their triangles (B, N, N)
+    slot           front -> (its batch in the level, its place there)
+    rows, kept     front -> its rows, and its own columns that were kept
     """
-    Q, R = jnp.linalg.qr(F)
-    inside = jnp.arange(len(R)) < own
-    eye = jnp.eye(len(R))
-    inverse = solve_triangular(jnp.where(inside[:, None] & inside, R, eye), eye)
-    smallest = 1.0 / jnp.abs(inverse).sum(axis=0).max()
-    return Q, R, jnp.where(jnp.isfinite(smallest), smallest, 0.0)
+
+    def __init__(self, A: BlockMatrix, plan: Elimination, scale: Array) -> None:
+        self.plan = plan
+        self.groups = A.groups
+        self.scales = [jnp.asarray(scale)[g.columns] for g in A.groups]
+        self.home = [(g, b) for g, group in enumerate(A.groups) for b in range(len(group.heights))]
+        self.below: list[Batch] = []
+        self.handed: list[jax.Array] = []
+        self.slot: dict[int, tuple[int, int]] = {}
+        self.rows: dict[int, int] = {}
+        self.kept: dict[int, int] = {}
+
+    def left_over(self, i: int) -> int:
+        """Rows that a front hands to its parent."""
+        return min(self.rows[i], len(self.plan.fronts[i].columns)) - self.kept[i]
+
+    def factor(self, level: list[int], tolerance: float) -> list[Batch]:
+        for i in level:
+            front = self.plan.fronts[i]
+            self.rows[i] = len(front.rows) + sum(self.left_over(k) for k in front.children)
+        begun = []
+        for members in self.batches(level):
+            fronts = [self.plan.fronts[i] for i in members]
+            N = padded_size(max(len(f.columns) for f in fronts))
+            M = max(N, padded_size(max(self.rows[i] for i in members)))
+            O = padded_size(max(f.own for f in fronts))
+            own = np.array([f.own for f in fronts])
+            sources = self.blocks(fronts), self.children(fronts)
+            made = _factored((len(members), N, M, O), *sources, own)
+            places = self.places(fronts, M), _columns(fronts, N)
+            size = np.array([min(self.rows[i], len(f.columns)) for i, f in zip(members, fronts)])
+            begun.append((members, made, places, own, size))
+        bounds = jax.device_get([made[3] for _, made, *_ in begun])
+        batches, handed = [], []
+        for (members, (Q, top, R, _), (rows, columns), own, size), bound in zip(
+            begun, bounds, strict=True
+        ):
+            kept, second = own.copy(), None
+            weak = np.flatnonzero(bound <= 10 * tolerance * np.maximum(own, 1))
+            if len(weak):
+                which = np.full(1 << (len(weak) - 1).bit_length(), NOWHERE)
+                which[: len(weak)] = weak
+                top, R, reflections, *found = _pivoted(top, R, which, own, tolerance)
+                second = Second(which, reflections)
+                for f, rank, order in zip(weak, *jax.device_get(found), strict=False):
+                    kept[f] = rank
+                    columns[f, :rank] = columns[f, order[:rank]]
+            for f, i in enumerate(members):
+                self.slot[i], self.kept[i] = (len(batches), f), int(kept[f])
+            batches.append(Batch(members, Q, second, top, rows, columns, own, kept, size))
+            handed.append(R)
+        self.below, self.handed = batches, handed
+        return batches
+
+    def batches(self, level: list[int]) -> list[list[int]]:
+        """The level's fronts in batches of similar size."""
+        found: list[tuple[int, int, list[int]]] = []
+        sizes = {i: (self.rows[i], len(self.plan.fronts[i].columns)) for i in level}
+        for i in sorted(level, key=lambda i: -sizes[i][0] * sizes[i][1]):
+            m, n = sizes[i]
+            for M, N, members in found:
+                if ALIKE * M <= m <= M and ALIKE * N <= n <= N:
+                    members.append(i)
+                    break
+            else:
+                found.append((m, n, [i]))
+        return [members for _, _, members in found]
+
+    def blocks(self, fronts: list[Front]) -> list[tuple[jax.Array | np.ndarray, ...]]:
+        """Sources for `_factored`: the fronts' parts of the matrix's blocks, group by group."""
+        parts: list[list[tuple[int, int, np.ndarray, np.ndarray, int]]] = [[] for _ in self.groups]
+        for f, front in enumerate(fronts):
+            for piece in front.pieces:
+                g, b = self.home[piece.block]
+                parts[g].append((f, b, piece.block_rows, piece.rows, piece.offset))
+        found: list[tuple[jax.Array | np.ndarray, ...]] = []
+        for g, own in enumerate(parts):
+            if not own:
+                continue
+            group = self.groups[g]
+            pick = np.array([b for _, b, *_ in own])
+            rows = np.full((len(own), group.values.shape[2]), NOWHERE, dtype=np.int32)
+            for k, (_, _, there, here, _) in enumerate(own):
+                rows[k, there] = here
+            column = np.arange(group.values.shape[1])
+            columns = np.array([part[4] for part in own])[:, None] + column
+            columns[column >= group.widths[pick][:, None]] = NOWHERE
+            places = np.array([f for f, *_ in own]), columns, rows
+            found.append((group.values, self.scales[g], pick, *places))
+        return found
+
+    def children(self, fronts: list[Front]) -> list[tuple[jax.Array | np.ndarray, ...]]:
+        """Sources for `_factored`: what the fronts' children left over, batch by batch."""
+        tables = [
+            (
+                np.full(len(R), NOWHERE),
+                np.full((len(R), R.shape[1]), NOWHERE, dtype=np.int32),
+                np.full((len(R), R.shape[2]), NOWHERE, dtype=np.int32),
+            )
+            for R in self.handed
+        ]
+        for f, front in enumerate(fronts):
+            start = len(front.rows)
+            for k in front.children:
+                batch, slot = self.slot[k]
+                target, columns, rows = tables[batch]
+                child, count, kept = self.plan.fronts[k], self.left_over(k), self.kept[k]
+                target[slot] = f
+                columns[slot, child.own : len(child.columns)] = child.into_parent
+                rows[slot, kept : kept + count] = start + np.arange(count)
+                start += count
+        return [
+            (R, *table)
+            for R, table in zip(self.handed, tables, strict=True)
+            if np.any(table[0] != NOWHERE)
+        ]
+
+    def places(self, fronts: list[Front], M: int) -> np.ndarray:
+        """`Batch.rows`."""
+        rows = np.full((len(fronts), M), NOWHERE, dtype=np.int32)
+        sizes = [batch.rows.size for batch in self.below]
+        first = self.plan.shape[0] + np.cumsum([0, *sizes])
+        for f, front in enumerate(fronts):
+            start = len(front.rows)
+            rows[f, :start] = front.rows
+            for k in front.children:
+                batch, slot = self.slot[k]
+                count = self.left_over(k)
+                begin = first[batch] + slot * self.below[batch].rows.shape[1] + self.kept[k]
+                rows[f, start : start + count] = begin + np.arange(count)
+                start += count
+        return rows
+
+
+def _columns(fronts: list[Front], N: int) -> np.ndarray:
+    columns = np.full((len(fronts), N), NOWHERE, dtype=np.int32)
+    for f, front in enumerate(fronts):
+        columns[f, : len(front.columns)] = front.columns
+    return columns
+
+
+@partial(jax.jit, static_argnums=0)
+def _factored(
+    shape: tuple[int, int, int, int],
+    blocks: list[tuple[jax.Array, ...]],
+    children: list[tuple[jax.Array, ...]],
+    own: jax.Array,
+) -> tuple[Reflections, jax.Array, jax.Array, jax.Array]:
+    """Q, the first O rows of R, the whole of R, and how regular the own triangles are."""
+    B, N, M, O = shape
+    F = jnp.zeros((B, N, M))
+    for values, scale, pick, *places in blocks:
+        F = _put(F, values[pick] * scale[pick][:, :, None], *places)
+    for values, *places in children:
+        F = _put(F, values, *places)
+    Q = qr(F)
+    top = triangle(Q.packed, O)
+    return Q, top, triangle(Q.packed, N), smallest(leading(top[:, :O], own))
+
+
+def _put(
+    F: jax.Array, values: jax.Array, front: jax.Array, columns: jax.Array, rows: jax.Array
+) -> jax.Array:
+    at = F.at[front[:, None, None], columns[:, :, None], rows[:, None, :]]
+    return at.set(values, mode="drop", unique_indices=True)
 
 
 @jax.jit
-def _project(Q: jax.Array, size: int, c: jax.Array) -> tuple[jax.Array, jax.Array]:
-    along = jnp.where((jnp.arange(Q.shape[1]) < size)[:, None], Q.T @ c, 0.0)
-    return along, jnp.sum((c - Q @ along) ** 2)
+def _pivoted(
+    top: jax.Array, R: jax.Array, which: jax.Array, own: jax.Array, tolerance: float
+) -> tuple[jax.Array, jax.Array, Reflections, jax.Array, jax.Array]:
+    """`top` and R with the own columns of some fronts pivoted; the reflections, ranks and orders.
+
+    Rows of dependent own columns keep what they have in the columns beyond, for the parent.
+    """
+    N, O = top.shape[1:]
+    some = jnp.take(top, which, axis=0, mode="clip")
+    mine = jnp.arange(O) < jnp.take(own, which, mode="clip")[:, None]
+    square = jnp.where(mine[:, :, None] & mine[:, None, :], some[:, :O], 0.0)
+    found = pivoted_qr(square, tolerance, 0.0)
+    turned = transpose_times(found.reflections, some)
+    pivoted = triangle(found.reflections.packed, O)
+    turned = turned.at[:, :O].set(jnp.where(mine[:, :, None], pivoted, turned[:, :O]))
+    top = top.at[which].set(turned, mode="drop")
+    R = R.at[which, :, :O].set(turned, mode="drop")
+    return top, R, found.reflections, found.rank, found.order
+
+
+@partial(jax.jit, static_argnums=0)
+def _reduce(
+    O: int,
+    Q: Reflections,
+    second: Second | None,
+    b: jax.Array,
+    below: list[jax.Array],
+    rows: jax.Array,
+    ends: jax.Array,
+) -> tuple[jax.Array, jax.Array]:
+    """Q^T c of every front, (B, k, M), and the squares of what lies below row `ends`."""
+    parts = [b, *(c.transpose(1, 0, 2).reshape(len(b), -1) for c in below)]
+    c = jnp.take(jnp.concatenate(parts, axis=1), rows, axis=1, mode="fill", fill_value=0.0)
+    c = transpose_times(Q, c.transpose(1, 0, 2))
+    if second is not None:
+        some = jnp.take(c, second.which, axis=0, mode="clip")[:, :, :O]
+        turned = transpose_times(second.reflections, some)
+        c = c.at[second.which, :, :O].set(turned, mode="drop")
+    rest = jnp.where(jnp.arange(c.shape[2]) >= ends[:, None, None], c, 0.0)
+    return c, jnp.sum(rest**2)
 
 
 @jax.jit
-def _substitute(R: jax.Array, own: int, known: jax.Array) -> jax.Array:
-    """R_own^-1 (known_own - C known_beyond), from the padded R = [R_own C; 0 *]."""
-    inside = jnp.arange(len(R)) < own
-    C = jnp.where(inside[:, None] & ~inside, R, 0.0)
-    R_own = jnp.where(inside[:, None] & inside, R, jnp.eye(len(R)))
-    return solve_triangular(R_own, jnp.where(inside[:, None], known - C @ known, 0.0))
+def _substitute(
+    x: jax.Array, top: jax.Array, c: jax.Array, own: jax.Array, kept: jax.Array, columns: jax.Array
+) -> jax.Array:
+    """x with the own unknowns of every front filled in, given those of the ancestors."""
+    N, O = top.shape[1:]
+    known = jnp.take(x, columns, axis=1, mode="fill", fill_value=0.0).transpose(1, 0, 2)
+    known = jnp.where(jnp.arange(N) >= own[:, None, None], known, 0.0)
+    mine = jnp.arange(O) < kept[:, None]
+    fitted = c[:, :, :O] - jnp.einsum("bkn,bno->bko", known, top)
+    found = back_substitute(leading(top[:, :O], kept), jnp.where(mine[:, None, :], fitted, 0.0))
+    target = jnp.where(mine, columns[:, :O], NOWHERE)
+    return x.at[:, target].set(found.transpose(1, 0, 2), mode="drop")

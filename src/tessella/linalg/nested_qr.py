@@ -15,15 +15,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
 from tessella.domain import Array
-from tessella.linalg import dense_qr, device_qr
+from tessella.linalg import batched_qr, dense_qr, device_qr
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.dense_qr import FrontFactor, Leftover
-from tessella.linalg.device_qr import DeviceFront
+from tessella.linalg.device_qr import DeviceFactors
 from tessella.linalg.elimination import Elimination, Front, eliminate
 from tessella.linalg.iteration import History, Monitor, Progress, SolverResult, Stop
 from tessella.linalg.threads import side_by_side
@@ -95,7 +94,7 @@ class Factorisation:
     """All fronts, ready to solve. `dropped[level]` counts the columns found dependent there."""
 
     plan: Elimination
-    fronts: list[FrontFactor | DeviceFront]
+    factors: HostFactors | DeviceFactors
     scale: Array
     dropped: dict[int, int]
     reused: int
@@ -111,8 +110,26 @@ class Factorisation:
             )
         if not np.all(np.isfinite(b)):
             raise ValueError("the right-hand side contains NaN or infinity")
-        B = b.reshape(n_rows, -1)
-        x = np.zeros((n_columns, B.shape[1]))
+        x, lost = self.factors.solve(b.reshape(n_rows, -1))
+        x = x * self.scale[:, None]
+        return x.reshape(n_columns, *b.shape[1:]), float(np.sqrt(lost))
+
+
+@dataclass(frozen=True)
+class HostFactors:
+    """The fronts factored by LAPACK."""
+
+    plan: Elimination
+    fronts: list[FrontFactor]
+
+    @property
+    def kept(self) -> list[int]:
+        """How many of its own columns every front kept."""
+        return [f.kept for f in self.fronts]
+
+    def solve(self, B: Array) -> tuple[Array, float]:
+        """Least-squares solutions for the columns of B, and the squared norm of all residuals."""
+        x = np.zeros((self.plan.shape[1], B.shape[1]))
         finished: list[Any] = [None] * len(self.fronts)
         handed: list[Any] = [None] * len(self.fronts)
         lost = float(np.sum(B[self.plan.untouched] ** 2))
@@ -127,8 +144,7 @@ class Factorisation:
             front, f = self.plan.fronts[i], self.fronts[i]
             own = f.substitute(finished[i], x[front.columns[front.own :]])
             x[front.columns[f.order[: f.kept]]] = own
-        x *= self.scale[:, None]
-        return x.reshape(n_columns, *b.shape[1:]), float(np.sqrt(lost))
+        return x, lost
 
 
 def factor(
@@ -142,16 +158,18 @@ def factor(
             done = sum(len(fronts) for fronts in plan.levels[: level + 1])
             progress(done, len(plan.fronts), 1.0)
 
-    if jax.default_backend() == "gpu" and plan.largest >= GPU_COLUMNS:
-        fronts, reused = device_qr.factor_fronts(A, plan, scale, tolerance, report), 0
+    factors: HostFactors | DeviceFactors
+    if batched_qr.preferred() and plan.largest >= GPU_COLUMNS:
+        factors, reused = device_qr.factor_fronts(A, plan, scale, tolerance, report), 0
     else:
         fronts, reused = _factor_fronts(A, plan, scale, tolerance, report)
+        factors = HostFactors(plan, fronts)
     dropped: dict[int, int] = {}
-    for front, f in zip(plan.fronts, fronts, strict=True):
-        missing = front.own - f.kept
+    for front, kept in zip(plan.fronts, factors.kept, strict=True):
+        missing = front.own - kept
         if missing:
             dropped[front.level] = dropped.get(front.level, 0) + missing
-    return Factorisation(plan, fronts, scale, dropped, reused)
+    return Factorisation(plan, factors, scale, dropped, reused)
 
 
 def _factor_fronts(
