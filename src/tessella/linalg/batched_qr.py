@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import lax
 
 PANEL = 32
@@ -23,6 +24,23 @@ PANEL = 32
 
 UNROLLED = 4
 """Columns of a panel between two looks at the loop's counter."""
+
+
+NOWHERE = int(np.iinfo(np.int32).max)
+"""A place outside every array: what is put there is dropped, what is taken from there is zero."""
+
+
+def padded_size(count: int) -> int:
+    """The next of the sizes that matrices are padded to: multiples of PANEL, eight per doubling."""
+    step = max(PANEL, (1 << max(count - 1, 1).bit_length()) // 16)
+    return -(-max(count, 1) // step) * step
+
+
+def padded_choice(which: np.ndarray) -> np.ndarray:
+    """Some numbers of matrices, filled up with NOWHERE to a power of two."""
+    padded = np.full(1 << max(len(which) - 1, 0).bit_length(), NOWHERE)
+    padded[: len(which)] = which
+    return padded
 
 
 def preferred() -> bool:
@@ -145,6 +163,26 @@ def smallest(R: jax.Array) -> jax.Array:
     inverse = lax.linalg.triangular_solve(R, eye, left_side=True, lower=True)
     found = 1.0 / jnp.abs(inverse).sum(axis=2).max(axis=1)
     return jnp.where(jnp.isfinite(found), found, 0.0)
+
+
+@jax.jit
+def pivot_leading(
+    top: jax.Array, which: jax.Array, count: jax.Array, absolute: float, relative: float
+) -> tuple[jax.Array, Pivoted]:
+    """The first rows of some triangles, (S, n, size), with their leading columns pivoted.
+
+    `top` (B, n, size) are the first rows of all, `which` (S,) some of them (padding is clipped),
+    and count[b] <= size of the columns lead. Rows beyond the rank keep what they have in the
+    columns that do not lead; in those that do, only the first rank count.
+    """
+    size = top.shape[2]
+    some = jnp.take(top, which, axis=0, mode="clip")
+    leads = jnp.arange(size) < jnp.take(count, which, mode="clip")[:, None]
+    square = jnp.where(leads[:, :, None] & leads[:, None, :], some[:, :size], 0.0)
+    found = pivoted_qr(square, absolute, relative)
+    turned = transpose_times(found.reflections, some)
+    pivoted = jnp.where(leads[:, :, None], triangle(found.reflections.packed, size), turned[:, :size])
+    return turned.at[:, :size].set(pivoted), found
 
 
 @jax.jit

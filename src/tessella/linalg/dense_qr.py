@@ -3,20 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from scipy.linalg import lapack
 
 from tessella.domain import Array
-
-
-class DenseQR(Protocol):
-    """Q of a front, in whatever form."""
-
-    def transpose_times(self, c: Array) -> tuple[Array, float]:
-        """The part of Q^T c along Q's columns, and the squared norm of the rest of c."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -27,6 +18,7 @@ class Householder:
     tau: Array
 
     def transpose_times(self, c: Array) -> tuple[Array, float]:
+        """The part of Q^T c along Q's columns, and the squared norm of the rest of c."""
         size = len(self.tau)
         if size == 0 or c.shape[1] == 0:
             return c[:size], float(np.sum(c[size:] ** 2))
@@ -42,7 +34,7 @@ class FrontFactor:
     columns of the ancestors. `second` re-triangularises own columns that turned out dependent.
     """
 
-    Q: DenseQR
+    Q: Householder
     order: np.ndarray
     R: Array
     C: Array
@@ -101,7 +93,7 @@ def factor(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]
     return finish(Householder(qr, tau), qr[:size], own, tolerance)
 
 
-def finish(Q: DenseQR, whole: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]:
+def finish(Q: Householder, whole: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]:
     """Split the triangle of a front (whatever lies below its diagonal) after its own columns."""
     n = whole.shape[1]
     r = min(len(whole), own)

@@ -19,11 +19,14 @@ import numpy as np
 
 from tessella.domain import Array
 from tessella.linalg.batched_qr import (
-    PANEL,
+    NOWHERE,
+    Pivoted,
     Reflections,
     back_substitute,
     leading,
-    pivoted_qr,
+    padded_choice,
+    padded_size,
+    pivot_leading,
     qr,
     smallest,
     transpose_times,
@@ -34,16 +37,6 @@ from tessella.linalg.elimination import Elimination, Front
 
 ALIKE = 0.5
 """Fronts of at least this share of a batch's rows and columns join it."""
-
-NOWHERE = int(np.iinfo(np.int32).max)
-"""A place outside every array: what is put there is dropped, what is taken from there is zero."""
-
-
-def padded_size(count: int) -> int:
-    """The next of the sizes that fronts are padded to: multiples of PANEL, eight per doubling."""
-    step = max(PANEL, (1 << max(count - 1, 1).bit_length()) // 16)
-    return -(-max(count, 1) // step) * step
-
 
 class Second(NamedTuple):
     """Pivoted QR of own triangles that were not regular, and which fronts of the batch they are."""
@@ -108,7 +101,7 @@ class DeviceFactors:
                 lost.append(rest)
             finished.append(found)
         x = jnp.zeros((len(b), self.plan.shape[1]))
-        for level, found in zip(reversed(self.levels), reversed(finished), strict=False):
+        for level, found in zip(reversed(self.levels), reversed(finished[1:]), strict=True):
             for batch, c in zip(level, found, strict=True):
                 x = _substitute(x, batch.top, c, batch.own, batch.kept, batch.columns)
         x, lost = jax.device_get((x, lost))
@@ -178,11 +171,11 @@ class _Climb:
             kept, second = own.copy(), None
             weak = np.flatnonzero(bound <= 10 * tolerance * np.maximum(own, 1))
             if len(weak):
-                which = np.full(1 << (len(weak) - 1).bit_length(), NOWHERE)
-                which[: len(weak)] = weak
-                top, R, reflections, *found = _pivoted(top, R, which, own, tolerance)
-                second = Second(which, reflections)
-                for f, rank, order in zip(weak, *jax.device_get(found), strict=False):
+                which = padded_choice(weak)
+                top, R, found = _pivoted(top, R, which, own, tolerance)
+                second = Second(which, found.reflections)
+                ranks, orders = jax.device_get((found.rank, found.order))
+                for f, rank, order in zip(weak, ranks, orders, strict=False):
                     kept[f] = rank
                     columns[f, :rank] = columns[f, order[:rank]]
             for f, i in enumerate(members):
@@ -308,22 +301,11 @@ def _put(
 @jax.jit
 def _pivoted(
     top: jax.Array, R: jax.Array, which: jax.Array, own: jax.Array, tolerance: float
-) -> tuple[jax.Array, jax.Array, Reflections, jax.Array, jax.Array]:
-    """`top` and R with the own columns of some fronts pivoted; the reflections, ranks and orders.
-
-    Rows of dependent own columns keep what they have in the columns beyond, for the parent.
-    """
-    N, O = top.shape[1:]
-    some = jnp.take(top, which, axis=0, mode="clip")
-    mine = jnp.arange(O) < jnp.take(own, which, mode="clip")[:, None]
-    square = jnp.where(mine[:, :, None] & mine[:, None, :], some[:, :O], 0.0)
-    found = pivoted_qr(square, tolerance, 0.0)
-    turned = transpose_times(found.reflections, some)
-    pivoted = triangle(found.reflections.packed, O)
-    turned = turned.at[:, :O].set(jnp.where(mine[:, :, None], pivoted, turned[:, :O]))
+) -> tuple[jax.Array, jax.Array, Pivoted]:
+    """`top` and R with the own columns of some fronts pivoted, and how."""
+    turned, found = pivot_leading(top, which, own, tolerance, 0.0)
     top = top.at[which].set(turned, mode="drop")
-    R = R.at[which, :, :O].set(turned, mode="drop")
-    return top, R, found.reflections, found.rank, found.order
+    return top, R.at[which, :, : top.shape[2]].set(turned, mode="drop"), found
 
 
 @partial(jax.jit, static_argnums=0)
