@@ -1,7 +1,9 @@
-"""An accelerator: where the time of an LSQR iteration goes, and the direct solver."""
+"""An accelerator: where the time goes in an LSQR iteration, in NestedQR and in the interfaces."""
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -11,11 +13,15 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.core import large_system
-from benchmarks.harness import save, seconds, table
+from benchmarks.harness import in_fresh_process, save, seconds, table
+from benchmarks.interfaces import CASES, measure
 from benchmarks.solvers import RICH
+from tessella.gluing import glue
+from tessella.interfaces import Glued
 from tessella.linalg import loops
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iteration import checked
+from tessella.local_rows import local_rows
 from tessella.memory import device_name
 
 REPEATS = 100
@@ -26,9 +32,9 @@ def repeated(product: Callable[..., jax.Array], A: Any, x: jax.Array) -> float:
 
     @jax.jit
     def many(A: Any, x: jax.Array) -> jax.Array:
-        # Each product's input depends on the last one's output, or XLA would make only one.
+        # Each product's input depends on all of the last one's output, or XLA would leave it out.
         def one(_: Any, x: jax.Array) -> jax.Array:
-            return x + 1e-300 * product(A, x)[0]
+            return x + 1e-300 * product(A, x).sum()
 
         return jax.lax.fori_loop(0, REPEATS, one, x)
 
@@ -53,8 +59,95 @@ def pass_bytes(A: BlockMatrix) -> dict[str, float]:
     }
 
 
-def gpu() -> None:
-    """LSQR at J = 4,096 piece by piece, and NestedQR at S = 8, K = 200."""
+def phases(problem: ts.Problem, basis: Glued) -> dict[str, float]:
+    """Seconds of every part of a solve with interfaces, each waited for; programs compiled."""
+    grid, spent = ts.Grid(2.0), {}
+
+    def timed(name: str, run: Callable[[], Any]) -> Any:
+        start = time.perf_counter()
+        found = run()
+        jax.block_until_ready(jax.tree.leaves(vars(found)) if hasattr(found, "__dict__") else found)
+        spent[name] = time.perf_counter() - start
+        return found
+
+    timed("rows", lambda: local_rows(problem, basis, grid))
+    system = timed("rows and blocks", lambda: glue(problem, basis, grid))
+    jax.block_until_ready(system.values)
+    reduced = timed("eliminate features", lambda: system.reduce(ts.RRQR(1e-14)))
+    solver = ts.NestedQR()
+    timed("order faces", lambda: solver.analyse(reduced.Q))
+    state = timed("order and factor", lambda: solver.init(reduced.Q))
+    t, _ = timed("solve for traces", lambda: state.solve(reduced.h))
+    a = timed("features from traces", lambda: reduced.coefficients(t))
+    timed("residuals", lambda: system.residuals(a))
+    return spent
+
+
+def values(case: int) -> dict[str, Any]:
+    """The solution of an interface case at a grid of points, and the device it was found on."""
+    _, name, parameters, _, settings = CASES[case]
+    problem = ts.gallery.get(name).problem(**parameters)
+    solution = ts.solve(
+        problem, coupling="interfaces", solver="nested-qr", estimate=False, **settings
+    )
+    points = problem.domain.grid((40,) * problem.domain.dimension)
+    return {"u": solution(points), "device": device_name()}
+
+
+def from_cpu(case: int) -> float:
+    """Largest difference of the solution here from the one of a process without accelerator."""
+    before = os.environ.get("JAX_PLATFORMS")
+    os.environ["JAX_PLATFORMS"] = "cpu"
+    try:
+        host = in_fresh_process(values, case)
+    finally:
+        del os.environ["JAX_PLATFORMS"]
+        if before is not None:
+            os.environ["JAX_PLATFORMS"] = before
+    assert host["device"].startswith("cpu")
+    return float(np.max(np.abs(values(case)["u"] - host["u"])) / np.max(np.abs(host["u"])))
+
+
+def interfaces() -> None:
+    """The interface cases with targets on a GPU: whole solves as on a CPU, then their parts."""
+    rows, parts = [], []
+    for case in (1, 3, 6):
+        title, name, parameters, target, settings = CASES[case]
+        found = measure(name, parameters, False, "interfaces", settings)
+        rows.append({"problem": title, "target": target, **found})
+        problem = ts.gallery.get(name).problem(**parameters)
+        solution = ts.solve(
+            problem, coupling="interfaces", solver="nested-qr", estimate=False, **settings
+        )
+        assert isinstance(solution.basis, Glued)
+        phases(problem, solution.basis)
+        own = phases(problem, solution.basis)
+        parts.append({"problem": title, **{f"{k} ms": 1e3 * v for k, v in own.items()}})
+        rows[-1] |= {"from CPU": from_cpu(case), "phases": own}
+        save("gpu_interfaces", rows)
+    table("interfaces, warm", [{k: v for k, v in row.items() if k != "phases"} for row in rows])
+    table("their parts", parts)
+
+
+def direct() -> None:
+    """NestedQR at S = 8, K = 200 with overlap."""
+    entry = ts.gallery.get("laplace")
+    entry.solve(solver="nested-qr", settings=RICH)
+    reports = [entry.solve(solver="nested-qr", settings=RICH).report for _ in range(3)]
+    rows = [
+        {
+            "solve s": report.seconds["solve"],
+            "residual": report.residual["equation"],
+            "error": (report.error or {})["l1_normalised"],
+        }
+        for report in reports
+    ]
+    table("NestedQR, n = 4, S = 8, K = 200, warm", rows)
+    save("gpu_direct", rows)
+
+
+def iteration() -> None:
+    """LSQR at J = 4,096 piece by piece."""
     system = large_system(0)
     A = checked(ts.RRQR(1e-8).apply(system.M).Q)
     values = float(sum(g.values.nbytes for g in A.groups))
@@ -69,7 +162,7 @@ def gpu() -> None:
         rate = {"TB/s": moved / time / 1e12, "values TB/s": useful and useful / time / 1e12}
         rows.append({"piece": piece, "ms": 1e3 * time, "MB": moved / 1e6, **rate})
 
-    note("copy", copy, 2.0 * big.nbytes)
+    note("sum and copy", copy, 3.0 * big.nbytes)
     note("matvec", repeated(BlockMatrix.matvec, A, v), least["matvec"], values)
     note("rmatvec", repeated(BlockMatrix.rmatvec, A, u), least["rmatvec"], values)
     solver = ts.LSQR(max_iterations=1_000, atol=0, btol=0)
@@ -84,16 +177,9 @@ def gpu() -> None:
     table(f"J = 4,096, 17 columns on {device_name()}; MB is an estimate", rows)
     save("gpu", rows)
 
-    entry = ts.gallery.get("laplace")
-    entry.solve(solver="nested-qr", settings=RICH)
-    reports = [entry.solve(solver="nested-qr", settings=RICH).report for _ in range(3)]
-    direct = [
-        {
-            "solve s": report.seconds["solve"],
-            "residual": report.residual["equation"],
-            "error": (report.error or {})["l1_normalised"],
-        }
-        for report in reports
-    ]
-    table("NestedQR, n = 4, S = 8, K = 200, warm", direct)
-    save("gpu_direct", direct)
+
+def gpu() -> None:
+    """All of them."""
+    iteration()
+    interfaces()
+    direct()

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.assembly import assemble
-from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.linalg.batched_qr import padded_size
+from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.linalg.device_qr import DeviceFactors
 from tessella.linalg.dissection import block_graph, dissect, postorder
 from tessella.linalg.nested_qr import factor

@@ -68,7 +68,8 @@ def run(
     watch = Stopwatch()
     with watch.phase("assemble"):
         system = assembled(problem, basis, collocation)
-    samples = exact_samples(problem, basis, test_grid)
+    with watch.phase("measure"):
+        samples = exact_samples(problem, basis, test_grid)
     ready = factor(system, filter, solver, watch, progress)
     solution = substitute(problem, basis, ready, samples, watch, progress)
     found: dict[str, Any] = {}
@@ -85,7 +86,9 @@ def run(
 def assembled(problem: Problem, basis: AnyBasis, collocation: Grid) -> LeastSquares | GluedSystem:
     """The system, however its subdomains are joined."""
     if is_glued(basis):
-        return glue(problem, basis, collocation)
+        glued = glue(problem, basis, collocation)
+        jax.block_until_ready(glued.values)
+        return glued
     system = assemble(problem, basis, collocation.rows(problem, basis))
     jax.block_until_ready(system.M)
     return system

@@ -3,28 +3,28 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 
+import jax
 import numpy as np
 
-from tessella.assembly import CHUNK_BYTES
-from tessella.basis import basis_tables, evaluate_blocks, per_field
+from tessella.basis import per_field
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.enrichment import enriched_values, scales
-from tessella.glued_system import SUM, GluedSystem, Kind
+from tessella.glued_system import GluedSystem
 from tessella.interfaces import (
     Glued,
     GluedBasis,
     glue_orders,
     interior_faces,
 )
+from tessella.linalg.batched_qr import preferred
 from tessella.linalg.partial_sums import partial_sums
-from tessella.linalg.threads import side_by_side
+from tessella.local_blocks import Modes, device_blocks, host_blocks
 from tessella.local_rows import Layout, LocalRows, local_rows
+from tessella.local_systems import SUM, Kind
 from tessella.memory import require
-from tessella.operators import Orders
 from tessella.problem import Problem
 
 
@@ -38,54 +38,15 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
     C = np.cumsum([0, *(own.width for own in bases)])
     _check_memory(int(C[-1]), layout, len(groups), max(orders))
 
-    first = np.array([members[0] for members in groups])
-    x = np.zeros((layout.height, tiling.domain.dimension))
-    on_faces = (slot for slots in layout.faces.values() for slot in slots)
-    for slot in (*layout.inside, *on_faces, *layout.sums):
-        x[slot.rows] = slot.points * tiling.half_width
-    points = tiling.centres[first][:, None] + x
-    for data in rows.data:
-        points[:, data.rows] = data.x[first]
-    values = np.zeros((len(groups), C[-1], layout.height))
-    for number, own in enumerate(bases):
-        symbol = {alpha: c[first] for (f, alpha), c in rows.symbol.items() if f == number}
-        for part, block in evaluate_local(own, first, points, symbol):
-            values[part, C[number] : C[number + 1]] = block
-
+    kinds = [_kind(rows, orders, members) for members in groups]
     enriched = any(own.enrichment for own in bases)
-    beyond = _beyond_polynomials(bases, layout, each_order) if enriched else {}
-
-    def kind(number: int) -> Kind:
-        members, block = groups[number], values[number]
-        free, coupled, faces = np.ones(layout.height, dtype=bool), [], []
-        for (axis, side), slots in layout.faces.items():
-            glued = members[0] in rows.glued[axis, side]
-            held = orders[axis] if glued else rows.held[axis, side]
-            for slot in slots[held:]:
-                free[slot.rows] = False
-            if not glued:
-                continue
-            faces.append((axis, side))
-            for place, slot in enumerate(slots[:held]):
-                modes = layout.modes[axis]
-                if enriched:
-                    modes = _lead(modes, beyond[axis, side, place][members[0]])
-                block[:, slot.rows] = block[:, slot.rows] @ modes
-                traces = np.arange(slot.rows.start, slot.rows.start + layout.traces[axis])
-                free[traces] = False
-                coupled.append(traces)
-        for part in rows.data:
-            free[part.rows.start + part.counts[members[0]] : part.rows.stop] = False
-        for number, total in enumerate(rows.sums):
-            free[total.rows] = False
-            block[:, total.rows.start] = total.scale * block[:, total.rows].sum(axis=1)
-            coupled.append(np.array([total.rows.start]))
-            faces.append((SUM, number))
-        matched = np.concatenate(coupled) if coupled else np.zeros(0, dtype=np.int64)
-        return Kind(members, block, np.flatnonzero(free), matched, tuple(faces))
-
-    work = 4.0 * values.size * max(map(len, layout.modes))
-    kinds = side_by_side(kind, range(len(groups)), work)
+    values: Array | jax.Array
+    if preferred() and not enriched and not rows.sums:
+        values, units = device_blocks(rows, bases, orders, kinds), None
+    else:
+        modes = _modes(bases, layout, each_order)
+        values = host_blocks(rows, bases, orders, kinds, modes)
+        units = _units(bases, kinds, values)
 
     traces = tuple(n * m for n, m in zip(orders, layout.traces, strict=True))
     numbering = _number_faces(tiling, traces, len(rows.sums))
@@ -93,13 +54,14 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
     system = GluedSystem(
         basis,
         tuple(kinds),
+        values,
         rows.h,
         rows.places,
         rows.weights,
         numbers,
         *numbering,
         rows.sums,
-        _units(bases, kinds),
+        units,
     )
     columns = basis.columns + system.traces
     if system.rows < columns:
@@ -108,6 +70,42 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
             f"oversampling (or points_per_axis), or use fewer features or a lower trace_degree"
         )
     return system
+
+
+def _kind(rows: LocalRows, orders: list[int], members: np.ndarray) -> Kind:
+    """Which rows of these equal subdomains are used, and which of them meet traces."""
+    layout = rows.layout
+    free, coupled, faces = np.ones(layout.height, dtype=bool), [], []
+    for (axis, side), slots in layout.faces.items():
+        glued = members[0] in rows.glued[axis, side]
+        held = orders[axis] if glued else rows.held[axis, side]
+        for slot in slots[held:]:
+            free[slot.rows] = False
+        if not glued:
+            continue
+        faces.append((axis, side))
+        for slot in slots[:held]:
+            traces = np.arange(slot.rows.start, slot.rows.start + layout.traces[axis])
+            free[traces] = False
+            coupled.append(traces)
+    for part in rows.data:
+        free[part.rows.start + part.counts[members[0]] : part.rows.stop] = False
+    for number, total in enumerate(rows.sums):
+        free[total.rows] = False
+        coupled.append(np.array([total.rows.start]))
+        faces.append((SUM, number))
+    matched = np.concatenate(coupled) if coupled else np.zeros(0, dtype=np.int64)
+    return Kind(members, np.flatnonzero(free), matched, tuple(faces))
+
+
+def _modes(bases: list[Glued], layout: Layout, orders: tuple[tuple[int, ...], ...]) -> Modes:
+    """The modes of every face: the layout's, with those of the enrichment in front if any."""
+    if not any(own.enrichment for own in bases):
+        return lambda axis, side, place, member: layout.modes[axis]
+    beyond = _beyond_polynomials(bases, layout, orders)
+    return lambda axis, side, place, member: _lead(
+        layout.modes[axis], beyond[axis, side, place][member]
+    )
 
 
 def _number_columns(J: int, C: np.ndarray) -> np.ndarray:
@@ -121,12 +119,15 @@ def _number_columns(J: int, C: np.ndarray) -> np.ndarray:
     )
 
 
-def _units(bases: list[Glued], kinds: list[Kind]) -> Array | None:
+def _units(bases: list[Glued], kinds: list[Kind], values: Array) -> Array | None:
     """Units (C,) for the filter in which enrichment is as long as features, if there is any."""
     if not any(own.enrichment for own in bases):
         return None
     norms = np.stack(
-        [np.linalg.norm(k.values[:, np.concatenate([k.free, k.coupled])], axis=1) for k in kinds]
+        [
+            np.linalg.norm(V[:, np.concatenate([k.free, k.coupled])], axis=1)
+            for k, V in zip(kinds, values, strict=True)
+        ]
     )
     ends = np.cumsum([own.width for own in bases])
     parts = np.split(norms, ends[:-1], axis=1)
@@ -227,32 +228,14 @@ def _equal_subdomains(rows: LocalRows, bases: list[Glued]) -> list[np.ndarray]:
 
 
 def _check_memory(C: int, layout: Layout, distinct: int, orders: int) -> None:
-    """Blocks, a working copy of them, and the triangles, before anything is allocated."""
+    """Blocks, a working copy of them, and the triangles, before anything is allocated.
+
+    On a device the working copies hold the traces' columns too.
+    """
     traces = 2 * len(layout.traces) * orders * max(layout.traces)
+    copies = C + 3 * (C + traces) if preferred() else 2 * C
     require(
-        8 * distinct * (2 * C * layout.height + C * (C + traces) + traces**2),
+        8 * distinct * (copies * layout.height + C * (C + traces) + traces**2),
         f"{distinct:,} distinct subdomains of {layout.height:,} rows and {C:,} columns",
         "use fewer features, subdomains or points, or a lower trace_degree",
     )
-
-
-def evaluate_local(
-    basis: Glued, members: np.ndarray, points: Array, symbol: dict[Orders, Array]
-) -> Iterator[tuple[slice, Array]]:
-    """The operators on each member's own features at its own points (B, m, d), piece by piece.
-
-    Pieces have one shape, so that they compile once; the last one repeats a block to fill up.
-    """
-    B, m, d = points.shape
-    fitting = max(1, CHUNK_BYTES // (8 * basis.width * m))
-    step = 1 << min(max(B - 1, 0).bit_length(), fitting.bit_length() - 1)
-    for start in range(0, B, step):
-        pick = np.minimum(np.arange(start, start + step), B - 1)
-        x = points[pick].reshape(-1, d)
-        own = {alpha: c[pick].ravel() for alpha, c in symbol.items()}
-        rows = np.arange(len(x), dtype=np.int32).reshape(step, m)
-        made = evaluate_blocks(
-            basis, members[pick], rows, np.full(step, m), x, basis_tables(basis, x, own), own
-        )
-        part = slice(start, min(start + step, B))
-        yield part, np.asarray(made)[: part.stop - part.start]

@@ -6,8 +6,8 @@ import numpy as np
 
 from tessella.basis import per_field
 from tessella.domain import Array
-from tessella.gluing import evaluate_local
 from tessella.interfaces import Faces, Glued, GluedBasis, glue_orders, interior_faces
+from tessella.local_blocks import evaluate_local
 from tessella.operators import D, Identity, Operator, Orders
 from tessella.problem import Problem
 
@@ -69,7 +69,7 @@ def _differences(
     local = a.reshape(basis.decomposition.count, -1)
     values = np.zeros(points.shape[:2])
     for part, block in evaluate_local(basis, members, points, tables):
-        values[part] = np.einsum("bcm,bc->bm", block, local[members[part]])
+        values[part] = np.einsum("bcm,bc->bm", np.asarray(block), local[members[part]])
     sides = np.split(values, np.cumsum([len(j) for j, _, _ in parts])[:-1])
     return [below - above for below, above in zip(sides[::2], sides[1::2], strict=True)]
 

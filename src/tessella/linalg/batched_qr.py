@@ -181,7 +181,9 @@ def pivot_leading(
     square = jnp.where(leads[:, :, None] & leads[:, None, :], some[:, :size], 0.0)
     found = pivoted_qr(square, absolute, relative)
     turned = transpose_times(found.reflections, some)
-    pivoted = jnp.where(leads[:, :, None], triangle(found.reflections.packed, size), turned[:, :size])
+    pivoted = jnp.where(
+        leads[:, :, None], triangle(found.reflections.packed, size), turned[:, :size]
+    )
     return turned.at[:, :size].set(pivoted), found
 
 
@@ -191,9 +193,7 @@ def back_substitute(R: jax.Array, c: jax.Array) -> jax.Array:
     return lax.linalg.triangular_solve(R, c, left_side=False, lower=True)
 
 
-def _eliminate(
-    P: jax.Array, j: jax.Array, p: jax.Array
-) -> tuple[jax.Array, jax.Array, jax.Array]:
+def _eliminate(P: jax.Array, j: jax.Array, p: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """Reflect column j of every (B, k, m) to a multiple of e_p below row p, and those after it.
 
     Returns the columns; the products of the reflection's vector with the earlier ones, whose

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -73,8 +73,14 @@ class BlockMatrix:
     def matvec(self, v: jax.Array) -> jax.Array:
         """M v."""
         if self.lookup is not None:
-            local = [_contract_columns(g.values, v[g.columns]).ravel() for g in self.groups]
-            return _look_up(local, self.lookup.rows)
+            # The barriers keep XLA from gathering v for every row, and from reading the values in
+            # the order of the whole's rows. One reduction is three times faster than fused sums.
+            own = [jax.lax.optimization_barrier(v[g.columns]) for g in self.groups]
+            local = [
+                (g.values * part[:, :, None]).sum(1).ravel()
+                for g, part in zip(self.groups, own, strict=True)
+            ]
+            return _look_up(jax.lax.optimization_barrier(local), self.lookup.rows)
         # One buffer per group, so that one group's scatter overlaps the next one's contraction.
         parts = [
             jnp.zeros(self.shape[0]).at[g.rows].add(_contract_columns(g.values, v[g.columns]))
@@ -374,10 +380,12 @@ SAME = 1e-11
 """Two matrices are one if no number differs by more than this part of the largest."""
 
 
-def same_numbers(a: Array, b: Array) -> bool:
+def same_numbers(a: Array | jax.Array, b: Array | jax.Array) -> bool:
     """Equal up to the rounding that a shift of all points makes."""
     if a.shape != b.shape:
         return False
     if not a.size:
         return True
-    return bool(np.max(np.abs(a - b)) <= SAME * np.max(np.abs(a)))
+    apart: Any = abs(a - b)
+    size: Any = abs(a)
+    return bool(apart.max() <= SAME * size.max())

@@ -93,7 +93,9 @@ def factor(F: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]
     return finish(Householder(qr, tau), qr[:size], own, tolerance)
 
 
-def finish(Q: Householder, whole: Array, own: int, tolerance: float) -> tuple[FrontFactor, Leftover]:
+def finish(
+    Q: Householder, whole: Array, own: int, tolerance: float
+) -> tuple[FrontFactor, Leftover]:
     """Split the triangle of a front (whatever lies below its diagonal) after its own columns."""
     n = whole.shape[1]
     r = min(len(whole), own)

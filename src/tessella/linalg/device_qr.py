@@ -9,7 +9,7 @@ reads one number per front: is its triangle regular? If not, it is pivoted, and 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import NamedTuple
 
@@ -38,6 +38,7 @@ from tessella.linalg.elimination import Elimination, Front
 ALIKE = 0.5
 """Fronts of at least this share of a batch's rows and columns join it."""
 
+
 class Second(NamedTuple):
     """Pivoted QR of own triangles that were not regular, and which fronts of the batch they are."""
 
@@ -47,10 +48,10 @@ class Second(NamedTuple):
 
 @dataclass(frozen=True)
 class Batch:
-    """Fronts factored together, padded to N columns, M rows and O own columns.
+    """Fronts factored together, padded to N columns, M rows and `width` own columns.
 
     fronts   their numbers in the plan
-    top      R's first O rows, (B, N, O); own columns as pivoted
+    top      R's first rows, (B, N, width); own columns as pivoted
     rows     (B, M) places of their rows in [right-hand side, results of the level below]
     columns  (B, N) numbers of their unknowns, as ordered in `top`
     own      (B,) own columns, of which the first `kept` are not dependent
@@ -148,42 +149,37 @@ class _Climb:
         return min(self.rows[i], len(self.plan.fronts[i].columns)) - self.kept[i]
 
     def factor(self, level: list[int], tolerance: float) -> list[Batch]:
+        """The batches of a level; all are on their way before the first is looked at."""
         for i in level:
             front = self.plan.fronts[i]
             self.rows[i] = len(front.rows) + sum(self.left_over(k) for k in front.children)
-        begun = []
-        for members in self.batches(level):
-            fronts = [self.plan.fronts[i] for i in members]
-            N = padded_size(max(len(f.columns) for f in fronts))
-            M = max(N, padded_size(max(self.rows[i] for i in members)))
-            O = padded_size(max(f.own for f in fronts))
-            own = np.array([f.own for f in fronts])
-            sources = self.blocks(fronts), self.children(fronts)
-            made = _factored((len(members), N, M, O), *sources, own)
-            places = self.places(fronts, M), _columns(fronts, N)
-            size = np.array([min(self.rows[i], len(f.columns)) for i, f in zip(members, fronts)])
-            begun.append((members, made, places, own, size))
-        bounds = jax.device_get([made[3] for _, made, *_ in begun])
-        batches, handed = [], []
-        for (members, (Q, top, R, _), (rows, columns), own, size), bound in zip(
-            begun, bounds, strict=True
-        ):
-            kept, second = own.copy(), None
-            weak = np.flatnonzero(bound <= 10 * tolerance * np.maximum(own, 1))
+        begun = [self.begin(members) for members in self.batches(level)]
+        bounds = jax.device_get([bound for _, _, bound in begun])
+        batches: list[Batch] = []
+        handed: list[jax.Array] = []
+        for (batch, R, _), bound in zip(begun, bounds, strict=True):
+            weak = np.flatnonzero(bound <= 10 * tolerance * np.maximum(batch.own, 1))
             if len(weak):
-                which = padded_choice(weak)
-                top, R, found = _pivoted(top, R, which, own, tolerance)
-                second = Second(which, found.reflections)
-                ranks, orders = jax.device_get((found.rank, found.order))
-                for f, rank, order in zip(weak, ranks, orders, strict=False):
-                    kept[f] = rank
-                    columns[f, :rank] = columns[f, order[:rank]]
-            for f, i in enumerate(members):
-                self.slot[i], self.kept[i] = (len(batches), f), int(kept[f])
-            batches.append(Batch(members, Q, second, top, rows, columns, own, kept, size))
+                batch, R = _revealed(batch, R, weak, tolerance)
+            for place, (i, kept) in enumerate(zip(batch.fronts, batch.kept, strict=True)):
+                self.slot[i], self.kept[i] = (len(batches), place), int(kept)
+            batches.append(batch)
             handed.append(R)
         self.below, self.handed = batches, handed
         return batches
+
+    def begin(self, members: list[int]) -> tuple[Batch, jax.Array, jax.Array]:
+        """A batch as if all its own columns were kept; R; and how regular the own triangles are."""
+        fronts = [self.plan.fronts[i] for i in members]
+        N = padded_size(max(len(f.columns) for f in fronts))
+        M = max(N, padded_size(max(self.rows[i] for i in members)))
+        own = np.array([f.own for f in fronts])
+        size = np.array([min(self.rows[i], len(self.plan.fronts[i].columns)) for i in members])
+        sources = self.blocks(fronts), self.children(fronts)
+        width = padded_size(int(own.max()))
+        Q, top, R, bound = _factored((len(members), N, M), width, *sources, own)
+        places = self.places(fronts, M), _columns(fronts, N)
+        return Batch(members, Q, None, top, *places, own, own, size), R, bound
 
     def batches(self, level: list[int]) -> list[list[int]]:
         """The level's fronts in batches of similar size."""
@@ -265,6 +261,21 @@ class _Climb:
         return rows
 
 
+def _revealed(
+    batch: Batch, R: jax.Array, weak: np.ndarray, tolerance: float
+) -> tuple[Batch, jax.Array]:
+    """The batch and its R with the own columns of some fronts pivoted, dependent ones last."""
+    which = padded_choice(weak)
+    top, R, found = _pivoted(batch.top, R, which, batch.own, tolerance)
+    kept, columns = batch.kept.copy(), batch.columns.copy()
+    ranks, orders = jax.device_get((found.rank, found.order))
+    for place, rank, order in zip(weak.tolist(), ranks.tolist(), orders, strict=False):
+        kept[place] = rank
+        columns[place, :rank] = columns[place, order[:rank]]
+    second = Second(which, found.reflections)
+    return replace(batch, second=second, top=top, kept=kept, columns=columns), R
+
+
 def _columns(fronts: list[Front], N: int) -> np.ndarray:
     columns = np.full((len(fronts), N), NOWHERE, dtype=np.int32)
     for f, front in enumerate(fronts):
@@ -272,23 +283,23 @@ def _columns(fronts: list[Front], N: int) -> np.ndarray:
     return columns
 
 
-@partial(jax.jit, static_argnums=0)
+@partial(jax.jit, static_argnums=(0, 1))
 def _factored(
-    shape: tuple[int, int, int, int],
+    shape: tuple[int, int, int],
+    width: int,
     blocks: list[tuple[jax.Array, ...]],
     children: list[tuple[jax.Array, ...]],
     own: jax.Array,
 ) -> tuple[Reflections, jax.Array, jax.Array, jax.Array]:
-    """Q, the first O rows of R, the whole of R, and how regular the own triangles are."""
-    B, N, M, O = shape
-    F = jnp.zeros((B, N, M))
+    """Q, the first `width` rows of R, the whole of R, and how regular the own triangles are."""
+    F = jnp.zeros(shape)
     for values, scale, pick, *places in blocks:
         F = _put(F, values[pick] * scale[pick][:, :, None], *places)
     for values, *places in children:
         F = _put(F, values, *places)
     Q = qr(F)
-    top = triangle(Q.packed, O)
-    return Q, top, triangle(Q.packed, N), smallest(leading(top[:, :O], own))
+    top = triangle(Q.packed, width)
+    return Q, top, triangle(Q.packed, shape[1]), smallest(leading(top[:, :width], own))
 
 
 def _put(
@@ -310,7 +321,7 @@ def _pivoted(
 
 @partial(jax.jit, static_argnums=0)
 def _reduce(
-    O: int,
+    width: int,
     Q: Reflections,
     second: Second | None,
     b: jax.Array,
@@ -323,9 +334,9 @@ def _reduce(
     c = jnp.take(jnp.concatenate(parts, axis=1), rows, axis=1, mode="fill", fill_value=0.0)
     c = transpose_times(Q, c.transpose(1, 0, 2))
     if second is not None:
-        some = jnp.take(c, second.which, axis=0, mode="clip")[:, :, :O]
+        some = jnp.take(c, second.which, axis=0, mode="clip")[:, :, :width]
         turned = transpose_times(second.reflections, some)
-        c = c.at[second.which, :, :O].set(turned, mode="drop")
+        c = c.at[second.which, :, :width].set(turned, mode="drop")
     rest = jnp.where(jnp.arange(c.shape[2]) >= ends[:, None, None], c, 0.0)
     return c, jnp.sum(rest**2)
 
@@ -335,11 +346,11 @@ def _substitute(
     x: jax.Array, top: jax.Array, c: jax.Array, own: jax.Array, kept: jax.Array, columns: jax.Array
 ) -> jax.Array:
     """x with the own unknowns of every front filled in, given those of the ancestors."""
-    N, O = top.shape[1:]
+    N, width = top.shape[1:]
     known = jnp.take(x, columns, axis=1, mode="fill", fill_value=0.0).transpose(1, 0, 2)
     known = jnp.where(jnp.arange(N) >= own[:, None, None], known, 0.0)
-    mine = jnp.arange(O) < kept[:, None]
-    fitted = c[:, :, :O] - jnp.einsum("bkn,bno->bko", known, top)
-    found = back_substitute(leading(top[:, :O], kept), jnp.where(mine[:, None, :], fitted, 0.0))
-    target = jnp.where(mine, columns[:, :O], NOWHERE)
+    mine = jnp.arange(width) < kept[:, None]
+    fitted = c[:, :, :width] - jnp.einsum("bkn,bno->bko", known, top)
+    found = back_substitute(leading(top[:, :width], kept), jnp.where(mine[:, None, :], fitted, 0.0))
+    target = jnp.where(mine, columns[:, :width], NOWHERE)
     return x.at[:, target].set(found.transpose(1, 0, 2), mode="drop")

@@ -135,6 +135,30 @@ def run_through(
     return Run(at - done, last, stop, np.concatenate(pieces, axis=1))
 
 
+Packed = tuple[list[jax.Array], jax.Array]
+"""The arrays of a loop's state, and all its numbers in one vector."""
+
+
+class _Packing:
+    """A state's numbers as one vector of doubles, so that one kernel writes them all."""
+
+    def __init__(self, like: Any) -> None:
+        leaves, self.structure = jax.tree.flatten(like)
+        self.types = [(leaf.ndim == 0, leaf.dtype) for leaf in leaves]
+
+    def pack(self, state: Any) -> Packed:
+        leaves = jax.tree.leaves(state)
+        numbers = [leaf.astype(float) for leaf in leaves if leaf.ndim == 0]
+        return [leaf for leaf in leaves if leaf.ndim], jnp.stack(numbers)
+
+    def unpack(self, packed: Packed) -> Any:
+        arrays, numbers = iter(packed[0]), iter(packed[1])
+        leaves = [
+            next(numbers).astype(dtype) if single else next(arrays) for single, dtype in self.types
+        ]
+        return jax.tree.unflatten(self.structure, leaves)
+
+
 @partial(jax.jit, static_argnums=(0, 1))
 def _fixed(
     step: Step,
@@ -147,19 +171,22 @@ def _fixed(
     tests: Tests,
     track_every: int,
 ) -> Run:
-    def one(carry: tuple[Any, ...], _: None) -> tuple[tuple[Any, ...], jax.Array]:
-        made, last, stopped = carry
+    zero = jnp.zeros((), dtype=jnp.int64)
+    packing = _Packing((zero, start, zero))
+
+    def one(packed: Packed, _: None) -> tuple[Packed, jax.Array]:
+        made, last, stopped = packing.unpack(packed)
         new, stop, verdict = _judged(step, state, last, tests)
         active = (done + made < upto) & (stopped == 0)
         entry = jnp.stack([new.residual, new.normal, verdict.astype(float)])
-        after = (made + 1, new, stop)
-        return jax.tree.map(lambda a, b: jnp.where(active, a, b), after, carry), entry
+        after = packing.pack((made + 1, new, stop))
+        return jax.tree.map(lambda a, b: jnp.where(active, a, b), after, packed), entry
 
-    zero = jnp.zeros((), dtype=jnp.int64)
     unroll = UNROLLED if length % UNROLLED == 0 else 1
-    (made, last, stop), entries = jax.lax.scan(
-        one, (zero, start, zero), length=length, unroll=unroll
+    packed, entries = jax.lax.scan(
+        one, packing.pack((zero, start, zero)), length=length, unroll=unroll
     )
+    made, last, stop = packing.unpack(packed)
     errors = jnp.full(length, jnp.nan)
     if monitor is not None:
         error = jnp.where(_due(done + made, track_every), monitor(last.x), jnp.nan)
