@@ -21,6 +21,7 @@ FLOW = [
     "archive",
     "operators",
     "operator_function",
+    "regions",
     "shapes",
     "sampled",
     "conditions",

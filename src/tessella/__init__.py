@@ -23,6 +23,7 @@ from tessella.conditions import (
     Neumann,
     Periodic,
     Robin,
+    Transmission,
 )
 from tessella.decomposition import Decomposition
 from tessella.domain import Box
@@ -39,6 +40,7 @@ from tessella.marched import Marched
 from tessella.operator_function import operator
 from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem import Ansatz, Equation, Problem, Reference
+from tessella.regions import Divided
 from tessella.sampled import Implicit, PointCloud
 from tessella.shapes import Ball, HalfSpace, Polygon
 from tessella.solution import Solution
@@ -64,6 +66,7 @@ __all__ = [
     "D",
     "Decomposition",
     "Dirichlet",
+    "Divided",
     "Enrichment",
     "Equation",
     "Field",
@@ -96,6 +99,7 @@ __all__ = [
     "Solution",
     "Tiling",
     "Training",
+    "Transmission",
     "Unfiltered",
     "__version__",
     "fbpinn",

@@ -15,7 +15,7 @@ from tessella.basis import AnyBasis, Basis, Multilevel, basis_tables, evaluate_b
 from tessella.collocation import Rows, check_memory
 from tessella.conditions import Condition, IntegralCondition
 from tessella.decomposition import Decomposition
-from tessella.domain import Array
+from tessella.domain import Array, Box
 from tessella.enrichment import scales
 from tessella.linalg.block_matrix import BlockMatrix, Group, beside, bucket
 from tessella.linalg.iteration import Progress
@@ -24,6 +24,10 @@ from tessella.linalg.preconditioners import Preconditioner
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.operators import Operator, Orders, function_values
 from tessella.problem import Problem
+
+SLIVER = 0.5
+"""On a shape, a subdomain with fewer rows than this part of its columns is left to its neighbours:
+so few points say little about what its features do between them."""
 
 CHUNK_BYTES = 1 << 26
 """Blocks are evaluated this many bytes at a time, which bounds XLA's temporaries."""
@@ -221,6 +225,8 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
             for own, symbol in zip(bases, weighed.symbols, strict=True)
         ]
     )
+    if not isinstance(problem.domain, Box):
+        M = M.without_low_blocks(SLIVER)
     h = weighed.h
     if None in weighed.weights.values():
         weights, factors = weighed.balance(M.row_norms_squared(_drawn(bases)))
@@ -406,13 +412,10 @@ def evaluate_at(
 
 
 def evaluate_all(problem: Problem, basis: AnyBasis, points: Array) -> tuple[BlockMatrix, Array]:
-    """(E, e) with E a + e the values of every unknown, one after the other; e is (fields, n)."""
-    fields, n = problem.fields, len(points)
-    matrices = []
-    for number, (field, own) in enumerate(zip(fields, per_field(basis, fields), strict=True)):
-        symbol = problem.symbol(problem.unknown(field), points, field=field)
-        E = evaluate_matrix(own, points, symbol)
-        groups = tuple(g._replace(rows=g.rows + number * n) for g in E.groups)
-        matrices.append(BlockMatrix(groups, (n * len(fields), own.columns)))
-    lifts = [problem.lift(problem.unknown(field), points) for field in fields]
-    return beside(matrices), np.stack(lifts)
+    """(E, e) with E a + e the values of every unknown, one after the other; e is (unknowns, n)."""
+    n, groups, lifts = len(points), [], []
+    for number, name in enumerate(problem.unknowns):
+        E, e = evaluate_at(problem, basis, problem.unknown(name), points)
+        groups += [g._replace(rows=g.rows + number * n) for g in E.groups]
+        lifts.append(e)
+    return BlockMatrix(tuple(groups), (n * len(lifts), E.shape[1])), np.stack(lifts)

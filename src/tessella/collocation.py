@@ -102,7 +102,7 @@ def _rows(problem: Problem, basis: AnyBasis, counts: tuple[int, ...]) -> list[Ro
     domain = problem.domain
     check_memory(basis, len(problem.equations) * math.prod(counts))
     inside = domain.closure(counts)
-    found = [Rows(equation, inside) for equation in problem.equations]
+    found = [Rows(e, problem.within(e, inside)) for e in problem.equations]
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
             points, measure = quadrature(basis)

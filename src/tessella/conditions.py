@@ -375,3 +375,23 @@ def check_weight(weight: object, name: str) -> None:
 def check_data(value: object, what: str) -> None:
     if not (isinstance(value, Real) or callable(value)):
         raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")
+
+
+def Transmission(
+    first: str,
+    second: str,
+    flux: tuple[float | Function, float | Function] = (1.0, 1.0),
+    jump: float | Function = 0.0,
+    flux_jump: float | Function = 0.0,
+) -> tuple[Condition, Condition]:
+    """Two conditions between regions of a `Divided` domain: value and flux pass from one to the
+    other, u_1 - u_2 = jump and k_1 du_1/dn - k_2 du_2/dn = flux_jump with k = `flux`, n out of the
+    first. Put them among the others with a star: `[Dirichlet(0.0), *Transmission("core", "rest")]`.
+    """
+    inside, outside, on = Field(first), Field(second), f"{first}/{second}"
+    leaving = NormalDerivative() @ inside
+    arriving = NormalDerivative() @ outside
+    return (
+        Condition(inside - outside, jump, on, name=f"value {on}"),
+        Condition(flux[0] * leaving - flux[1] * arriving, flux_jump, on, name=f"flux {on}"),
+    )

@@ -47,7 +47,7 @@ def held_out(problem: Problem) -> list[Rows]:
     draw = np.random.default_rng(SEED)
 
     interior = domain.scatter(INTERIOR, draw)
-    rows = [Rows(equation, interior) for equation in problem.equations]
+    rows = [Rows(e, problem.within(e, interior)) for e in problem.equations]
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
             share = float(np.prod(domain.upper - domain.lower)) / INTERIOR

@@ -57,7 +57,7 @@ def on_grid(
 ) -> tuple[tuple[Array, ...], Array]:
     """Ticks of every axis and the values on their grid, NaN outside the domain or `where`.
 
-    Several unknowns lie along a last axis, in the order of `problem.fields`.
+    Several unknowns lie along a last axis, in the order of `problem.unknowns`.
     """
     ticks = _ticks(solution.problem, resolution)
     points = _grid(ticks)
@@ -74,10 +74,10 @@ def sample(
     """All there is to know at the points, by name."""
     problem = solution.problem
     columns = _columns(solution(points))
-    found = dict(zip(problem.fields, columns, strict=True))
+    found = dict(zip(problem.unknowns, columns, strict=True))
     if problem.exact is not None and not isinstance(problem.exact, Reference):
         exact = _columns(problem.exact_values(points))
-        for name, own, right in zip(problem.fields, columns, exact, strict=True):
+        for name, own, right in zip(problem.unknowns, columns, exact, strict=True):
             end = "" if len(columns) == 1 else f"_{name}"
             found[f"exact{end}"], found[f"error{end}"] = right, own - right
     for name, operator in (derivatives or {}).items():

@@ -89,6 +89,11 @@ class Domain:
         return Extrusion(self, *one_axis(self, axis))
 
     @property
+    def regions(self) -> tuple[str, ...]:
+        """Names of the regions the domain is divided into; most are not."""
+        return ()
+
+    @property
     def dimension(self) -> int:
         return len(self.axes)
 
@@ -158,6 +163,10 @@ class Domain:
     def contains(self, points: Array) -> NDArray[np.bool_]:
         """Which points lie inside or on the boundary."""
         return self.signed_distance(points) <= NEAR * self.diameter
+
+    def inside(self, region: str, points: Array) -> NDArray[np.bool_]:
+        """Which points lie in a region of a divided domain."""
+        raise ValueError(f"unknown region {region!r}: {self!r} is not divided, see Divided")
 
     def interior(self, counts: tuple[int, ...]) -> Array:
         """The points inside of the bounding box's grid of so many points per axis."""

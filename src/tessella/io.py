@@ -29,6 +29,7 @@ from tessella.march import slab_problem, until
 from tessella.marched import Marched, MarchReport
 from tessella.operators import Field, Identity, Operator, function_values
 from tessella.problem import Ansatz, Equation, Problem
+from tessella.regions import Divided
 from tessella.report import Report
 from tessella.sampled import PointCloud
 from tessella.shapes import Ball, HalfSpace, Polygon
@@ -212,12 +213,14 @@ def _problem(
             f"load(path, problem=...)"
         )
     names = tuple(ansatz)
-    unknowns: list[Operator] = [Identity()] if len(names) == 1 else [Field(name) for name in names]
+    domain = _periodic(_domain(header["domain"], path), header["periodic"])
+    single = len(names) == 1 or domain.regions
+    unknowns: list[Operator] = [Identity()] if single else [Field(name) for name in names]
     return Problem(
-        _periodic(_domain(header["domain"], path), header["periodic"]),
+        domain,
         [Equation(unknown, name=UNKNOWN) for unknown in unknowns],
         ansatz={name: Ansatz(**own) for name, own in ansatz.items()},
-        fields=names,
+        fields=() if domain.regions else names,
         name=header["problem"],
         parameters=header["parameters"],
     )
@@ -237,6 +240,9 @@ def _domain(description: dict[str, Any], path: str | Path) -> Domain:
     """The domain that describes itself like this; a Box has bounds only, all others a shape."""
     own = {key: value for key, value in description.items() if key != "shape"}
     match description.get("shape"):
+        case "divided":
+            regions = {name: _domain(one, path) for name, one in own["regions"].items()}
+            return Divided(_domain(own["whole"], path), **regions)
         case "ball":
             return Ball(**own)
         case "halfspace":

@@ -212,7 +212,7 @@ class Marched:
 
     def __call__(self, points: ArrayLike) -> Array:
         """Values at an (n, d) array of points; a column for each of several unknowns."""
-        names = self.problem.fields
+        names = self.problem.unknowns
         columns = [self.apply(self.problem.unknown(name), points) for name in names]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 

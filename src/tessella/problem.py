@@ -36,13 +36,15 @@ class Equation:
 
     `rhs` is a number or a function from an (n, d) array of points to (n,) values. `weight` is the
     factor in front of its mean square in the loss. Left out, it is 1 for a problem's first equation
-    and balanced for the others, so that their rows weigh as much as the first one's.
+    and balanced for the others, so that their rows weigh as much as the first one's. `where` names
+    the region of a `Divided` domain in which the equation holds; left out, it holds everywhere.
     """
 
     operator: Operator
     rhs: float | Function = 0.0
     name: str = "equation"
     weight: float | None = None
+    where: str | None = None
 
     def __post_init__(self) -> None:
         check_operator(self.operator, "Equation")
@@ -108,6 +110,10 @@ class Problem:
     orders them (default: as they appear). `ansatz` and `exact` are then given per unknown, as a
     mapping from its name; unknowns left out of `ansatz` have none.
 
+    On a `Divided` domain there is one unknown with a part of its own in every region: an operator
+    acts on the part of the region where the point lies, and `Field("core")` is the part of a region
+    by name, as a `Transmission` between regions needs it.
+
     `exact` is optional and used for error reports only: a function, or a `Reference` at some
     points. `parameters` are numbers worth remembering in results. A `Periodic` among the conditions
     makes the domain's axis periodic and is not kept as a condition.
@@ -148,8 +154,9 @@ class Problem:
         for part in (*equations, *conditions):
             check_functions(part.operator.expand(self.domain.axes), self.domain)
         object.__setattr__(self, "fields", _fields(self))
-        _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
-        _check_per_field(self.exact, None, "exact", self.fields)
+        if not (self.domain.regions and isinstance(self.ansatz, Ansatz)):
+            _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
+        _check_per_field(self.exact, None, "exact", self.unknowns)
         if axes:
             check_periodicity(self)
 
@@ -165,6 +172,17 @@ class Problem:
     def equations(self) -> tuple[Equation, ...]:
         return self.equation  # type: ignore[return-value]
 
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """What a solution has values of: the fields, or one unknown made of the regions' parts."""
+        return (ONLY,) if self.domain.regions else tuple(self.fields)
+
+    def within(self, equation: Equation, points: Array) -> Array:
+        """The points at which an equation holds."""
+        if equation.where is None:
+            return points
+        return points[self.domain.inside(equation.where, points)]
+
     def terms(self, operator: Operator, field: str | None = None) -> tuple[Term, ...]:
         """The operator's normal form as far as it acts on one unknown; by default on the only one.
 
@@ -173,7 +191,7 @@ class Problem:
         chosen = field or self.fields[0]
         found = []
         for term in operator.expand(self.domain.axes):
-            if term.field is None and len(self.fields) > 1:
+            if term.field is None and len(self.unknowns) > 1:
                 raise ValueError(
                     f"{operator!r} does not say which unknown it acts on: write "
                     f"operator @ Field({self.fields[0]!r}); the unknowns are "
@@ -195,31 +213,57 @@ class Problem:
         field: str | None = None,
     ) -> dict[tuple[int, ...], Array]:
         """Coefficients of `operator @ multiplier` at the points: how the operator acts on v."""
-        terms, multiplier = self.terms(operator, field), self.multiplier(field)
+        multiplier = self.multiplier(field)
         zero = (0,) * self.domain.dimension
         front = (
             Term(zero, functions=((multiplier, zero),))
             if callable(multiplier)
             else Term(zero, float(multiplier))
         )
-        return symbol(compose(terms, (front,)), points, normals)
+        found: dict[tuple[int, ...], Array] = {}
+        for terms, share in self._acting(operator, field, points):
+            for alpha, c in symbol(compose(terms, (front,)), points, normals).items():
+                found[alpha] = found.get(alpha, 0.0) + share * c
+        return found
+
+    def _acting(
+        self, operator: Operator, field: str | None, points: Array
+    ) -> list[tuple[tuple[Term, ...], Array | float]]:
+        """Terms that act on an unknown, and where: on the part of a region, those that do not name
+        it act in that region only."""
+        terms = self.terms(operator, field)
+        if not self.domain.regions:
+            return [(terms, 1.0)]
+        chosen = field or self.fields[0]
+        named = tuple(
+            dataclasses.replace(t, field=None)
+            for t in operator.expand(self.domain.axes)
+            if t.field == chosen
+        )
+        plain = tuple(t for t in operator.expand(self.domain.axes) if t.field is None)
+        share = self.domain.inside(chosen, points).astype(np.float64)
+        return [(part, at) for part, at in ((named, 1.0), (plain, share)) if part]
 
     def lift(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
         """The operator applied to the ansatz's offsets at the points."""
         values = np.zeros(len(points))
         for name in self.fields:
-            terms, offset = self.terms(operator, name), self.ansatz_of(name).offset
-            if callable(offset):
-                values += apply_to_function(terms, offset, points, normals)
-            elif offset:
-                plain = tuple(t for t in terms if not any(t.orders))
-                found = symbol(plain, points, normals)
-                values += float(offset) * found.get((0,) * self.domain.dimension, 0.0)
+            offset = self.ansatz_of(name).offset
+            if not callable(offset) and not offset:
+                continue
+            for terms, share in self._acting(operator, name, points):
+                if callable(offset):
+                    values += share * apply_to_function(terms, offset, points, normals)
+                else:
+                    plain = tuple(t for t in terms if not any(t.orders))
+                    found = symbol(plain, points, normals)
+                    zero = (0,) * self.domain.dimension
+                    values += share * float(offset) * found.get(zero, 0.0)
         return values
 
     def unknown(self, field: str) -> Operator:
-        """The operator that picks one unknown."""
-        return Identity() if len(self.fields) == 1 else Field(field)
+        """The operator that picks one unknown, or the part of one region."""
+        return Identity() if self.unknowns == (field,) else Field(field)
 
     @property
     def exact_function(self) -> Function | Mapping[str, Function] | None:
@@ -258,6 +302,11 @@ def _fields(problem: Problem) -> tuple[str, ...]:
     sources: tuple[Equation | Condition, ...] = (*problem.equations, *problem.conditions)
     expanded = {source.name: source.operator.expand(axes) for source in sources}
     seen = dict.fromkeys(t.field for terms in expanded.values() for t in terms if t.field)
+    if problem.domain.regions:
+        return _parts_of_regions(problem, tuple(seen))
+    for equation in problem.equations:
+        if equation.where is not None:
+            problem.domain.inside(equation.where, np.zeros((0, len(axes))))
     listed = tuple(problem.fields) or tuple(seen) or (ONLY,)
     for name in seen:
         if name not in listed:
@@ -283,6 +332,29 @@ def _fields(problem: Problem) -> tuple[str, ...]:
                 f"{', '.join(listed)}"
             )
     return listed
+
+
+def _parts_of_regions(problem: Problem, seen: tuple[str, ...]) -> tuple[str, ...]:
+    """The unknown's parts, one per region; each must be in some equation."""
+    regions = problem.domain.regions
+    for name in (*seen, *problem.fields):
+        if name not in regions:
+            raise ValueError(
+                f"Field({name!r}) on a divided domain must name a region ({', '.join(regions)}): "
+                f"systems in several regions are not supported"
+            )
+    held = [equation.where for equation in problem.equations]
+    for where in held:
+        if where is not None and where not in regions:
+            raise ValueError(
+                f"unknown region {where!r} in where=: this domain has {', '.join(regions)}"
+            )
+    for name in regions:
+        if None not in held and name not in held:
+            raise ValueError(
+                f"no equation holds in the region {name!r}: add one with where={name!r}"
+            )
+    return regions
 
 
 def _check_per_field(

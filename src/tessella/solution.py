@@ -55,16 +55,15 @@ class Solution:
 
     def __call__(self, points: ArrayLike) -> Array:
         """Values at an (n, d) array of points of the domain."""
-        fields = self.problem.fields
-        columns = [self.apply(self.problem.unknown(name), points) for name in fields]
+        names = self.problem.unknowns
+        columns = [self.apply(self.problem.unknown(name), points) for name in names]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     def __getitem__(self, field: str) -> Component:
         """One unknown of a system as a function."""
-        if field not in self.problem.fields:
-            raise ValueError(
-                f"unknown field {field!r}: this solution has {', '.join(self.problem.fields)}"
-            )
+        known = dict.fromkeys((*self.problem.unknowns, *self.problem.fields))
+        if field not in known:
+            raise ValueError(f"unknown field {field!r}: this solution has {', '.join(known)}")
         return Component(self, field)
 
     def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:

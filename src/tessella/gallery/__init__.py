@@ -11,6 +11,7 @@ from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
 from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
 from tessella.gallery.layers import ADVECTION_DIFFUSION, REACTION_DIFFUSION
+from tessella.gallery.materials import INCLUSION
 from tessella.gallery.oscillator import OSCILLATOR
 from tessella.gallery.plate import PLATE
 from tessella.gallery.probability import FOKKER_PLANCK
@@ -46,6 +47,7 @@ ENTRIES: dict[str, Entry] = {
         MOTZ,
         L_SHAPE,
         FOUR_HOLES,
+        INCLUSION,
     )
 }
 """The paper's first, then steady problems on boxes, in time, systems, singular ones, shapes."""

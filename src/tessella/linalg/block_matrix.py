@@ -178,6 +178,27 @@ class BlockMatrix:
             )
         return BlockMatrix(tuple(groups), (self.shape[0], len(kept)))
 
+    def without_low_blocks(self, least: float) -> BlockMatrix:
+        """Without blocks of fewer rows than `least` times their columns, which become zero."""
+        groups = []
+        for g in self.groups:
+            tall = np.flatnonzero(g.heights >= least * g.widths)
+            if len(tall) == len(g.heights):
+                groups.append(g)
+            elif len(tall):
+                groups.append(
+                    Group(
+                        g.values[tall],
+                        g.rows[tall],
+                        g.columns[tall],
+                        g.heights[tall],
+                        g.widths[tall],
+                        None if g.positions is None else g.positions[tall],
+                        g.level,
+                    )
+                )
+        return BlockMatrix(tuple(groups), self.shape)
+
     def levels(self) -> np.ndarray:
         """The level of every block, in the order of `blocks`."""
         return np.repeat([g.level for g in self.groups], [len(g.heights) for g in self.groups])

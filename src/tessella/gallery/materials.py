@@ -1,0 +1,66 @@
+"""Coefficients that jump: two materials and what passes between them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+
+from tessella.conditions import Dirichlet, Transmission
+from tessella.domain import Box
+from tessella.gallery.entry import Entry, Method, Preset, fixed, need_positive
+from tessella.operators import Laplacian
+from tessella.problem import Equation, Problem
+from tessella.regions import Divided
+from tessella.shapes import Ball
+
+RADIUS = 0.5
+
+
+def inclusion(contrast: float = 10.0) -> Problem:
+    """div(k grad u) = 0 on [-1, 1]^2 with k = `contrast` in a disc and 1 around it.
+
+    A uniform field is bent by the disc: u = x - c x / r^2 outside and a multiple of x inside.
+    Temperature and heat flux are continuous, the temperature's slope is not.
+    """
+    need_positive(contrast=contrast)
+    bend = (contrast - 1) / (contrast + 1)
+
+    def exact(p: Any) -> Any:
+        r2 = jnp.maximum(p[:, 0] ** 2 + p[:, 1] ** 2, RADIUS**2)
+        return p[:, 0] * (1 - bend * RADIUS**2 / r2)
+
+    box = Box(x=(-1.0, 1.0), y=(-1.0, 1.0))
+    return Problem(
+        domain=Divided(box, core=Ball(x=0.0, y=0.0, radius=RADIUS)),
+        equation=[
+            Equation(contrast * Laplacian(), name="core", where="core"),
+            Equation(Laplacian(), name="rest", where="rest"),
+        ],
+        conditions=[Dirichlet(exact), *Transmission("core", "rest", flux=(contrast, 1.0))],
+        exact=exact,
+        name="inclusion",
+        parameters={"contrast": contrast},
+    )
+
+
+INCLUSION = Entry(
+    "inclusion",
+    "a disc of another material in a square: div(k grad u) = 0, k jumps",
+    {
+        "best": Preset(
+            {"contrast": 10.0},
+            Method(
+                subdomains=6,
+                features=100,
+                scale=1.5,
+                sigma=1e-12,
+                oversampling=3.0,
+                solver="nested-qr",
+            ),
+            inclusion,
+            fixed(81, 81),
+            "a field of its own in each material",
+        )
+    },
+)
