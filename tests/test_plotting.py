@@ -92,3 +92,36 @@ def test_the_history_shows_residual_and_error(square_solution, line_solution, tm
     assert len(axes.lines[0].get_ydata()) == square_solution.report.iterations
     (alone,) = plot_history(line_solution).axes
     assert len(alone.lines) == 2
+
+
+def test_every_unknown_of_a_system_is_drawn(tmp_path):
+    u, v = ts.Field("u"), ts.Field("v")
+    one = {
+        "u": lambda x: np.sin(x[:, 0]),
+        "v": lambda x: np.cos(x[:, 0]),
+    }
+    flat = {"domain": ts.Box(x=(0, 1)), "D": ts.D(x=1)}
+    maps = {"domain": ts.Box(x=(0, 1), y=(0, 1)), "D": ts.D(x=1)}
+    for case, panels in ((flat, 4), (maps, 6)):
+        problem = ts.Problem(
+            case["domain"],
+            [ts.Equation(case["D"] @ u - v), ts.Equation(case["D"] @ v + u)],
+            [ts.Dirichlet(one["u"], "xmin", of=u), ts.Dirichlet(one["v"], "xmin", of=v)],
+            exact=one,
+        )
+        figure = ts.solve(problem, subdomains=2, features=12).plot(tmp_path / "system.png")
+        drawn = [ax for ax in figure.axes if ax.get_label() != "<colorbar>"]
+        assert len(drawn) == panels
+    assert [ax.get_title() for ax in drawn][3:] == ["v, exact", "v, tessella", "v, absolute error"]
+
+
+def test_a_refinement_is_drawn_step_by_step(tmp_path):
+    problem = ts.Problem(
+        ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), lambda x: np.exp(x[:, 0])), [ts.Dirichlet()]
+    )
+    solution = ts.solve(problem, tol=1e-8)
+    (ax,) = solution.plot_history(tmp_path / "steps.png").axes
+    residuals = ax.lines[0].get_ydata()
+    assert list(residuals) == [step.residual for step in solution.report.refinement]
+    assert any("tolerance" in str(line.get_label()) for line in ax.lines)
+    assert (tmp_path / "steps.png").stat().st_size > 1000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,53 +56,81 @@ def _title(solution: Solution) -> str:
     return " · ".join(part for part in (report.problem, parameters, report.solver, error) if part)
 
 
+class Shown(NamedTuple):
+    """One unknown to draw: its name, its values, and the exact ones where they are known."""
+
+    name: str
+    values: Callable[[Array], Array]
+    exact: Callable[[Array], Array] | None
+
+
+def _shown(solution: Solution) -> list[Shown]:
+    problem = solution.problem
+    known = problem.exact_function is not None
+    if len(problem.unknowns) == 1:
+        return [Shown(problem.unknowns[0], solution, problem.exact_values if known else None)]
+
+    def column(function: Callable[[Array], Array], k: int) -> Callable[[Array], Array]:
+        return lambda points: function(points)[:, k]
+
+    return [
+        Shown(name, column(solution, k), column(problem.exact_values, k) if known else None)
+        for k, name in enumerate(problem.unknowns)
+    ]
+
+
 def _lines(solution: Solution) -> Figure:
+    """Every unknown, and its error below it."""
     problem = solution.problem
     (axis,) = problem.domain.axes
     x = problem.domain.grid((2000,))
-    u = solution(x)
-    rows = 2 if problem.exact_function else 1
+    shown = _shown(solution)
+    rows = sum(1 if one.exact is None else 2 for one in shown)
     figure = _figure(8, 2 + 2 * rows)
-    axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
-    if problem.exact_function:
-        exact = problem.exact_values(x)
-        axes[0].plot(x[:, 0], exact, color=GREY, lw=3, alpha=0.5, label="exact")
-        axes[1].semilogy(x[:, 0], np.abs(u - exact) + 1e-17, color=ORANGE, lw=0.8)
-        axes[1].set_ylabel("absolute error")
-    axes[0].plot(x[:, 0], u, color=BLUE, lw=1.2, label="tessella")
-    centres = solution.basis.decomposition.centres[:, 0]
-    if len(centres) <= 60:
-        for centre in centres:
-            axes[0].axvline(centre, color=GREY, lw=0.4, alpha=0.5)
-    axes[0].set_ylabel("u")
-    axes[0].legend(loc="upper right")
+    axes = list(figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0])
     axes[-1].set_xlabel(axis)
+    centres = solution.basis.decomposition.centres[:, 0]
+    for one in shown:
+        ax, u = axes.pop(0), one.values(x)
+        if one.exact is not None:
+            exact, below = one.exact(x), axes.pop(0)
+            ax.plot(x[:, 0], exact, color=GREY, lw=3, alpha=0.5, label="exact")
+            below.semilogy(x[:, 0], np.abs(u - exact) + 1e-17, color=ORANGE, lw=0.8)
+            below.set_ylabel("absolute error")
+        ax.plot(x[:, 0], u, color=BLUE, lw=1.2, label="tessella")
+        for centre in centres if len(centres) <= 60 else ():
+            ax.axvline(centre, color=GREY, lw=0.4, alpha=0.5)
+        ax.set_ylabel(one.name)
+        ax.legend(loc="upper right")
     return figure
 
 
 def _maps(solution: Solution) -> Figure:
-    problem = solution.problem
-    domain, n = problem.domain, 201
+    """A line of maps for every unknown: exact, computed, error."""
+    domain, n = solution.problem.domain, 201
     points = domain.grid((n, n))
     inside = domain.contains(points)
-    u = _masked(solution, points, inside, n)
-    panels: list[tuple[str, Array, str]] = [("tessella", u, "values")]
-    if problem.exact_function:
-        exact = _masked(problem.exact_values, points, inside, n)
-        panels = [
-            ("exact", exact, "values"),
-            *panels,
-            ("absolute error", np.abs(u - exact), "error"),
-        ]
-    figure = _figure(4.2 * len(panels), 3.8)
-    axes = figure.subplots(1, len(panels), squeeze=False)[0]
-    low, high = float(np.nanmin(panels[0][1])), float(np.nanmax(panels[0][1]))
-    for ax, (title, values, kind) in zip(axes, panels, strict=True):
-        image = _image(ax, values, domain, (low, high) if kind == "values" else None)
-        _draw_boundary(ax, domain, points, n)
-        ax.set_title(title)
-        figure.colorbar(image, ax=ax, shrink=0.85)
-    _outline(axes[0], solution)
+    shown = _shown(solution)
+    columns = 1 if shown[0].exact is None else 3
+    figure = _figure(4.2 * columns, 3.8 * len(shown))
+    axes = figure.subplots(len(shown), columns, squeeze=False)
+    for one, line in zip(shown, axes, strict=True):
+        u = _masked(one.values, points, inside, n)
+        panels: list[tuple[str, Array, str]] = [("tessella", u, "values")]
+        if one.exact is not None:
+            exact = _masked(one.exact, points, inside, n)
+            panels = [
+                ("exact", exact, "values"),
+                *panels,
+                ("absolute error", np.abs(u - exact), "error"),
+            ]
+        low, high = float(np.nanmin(panels[0][1])), float(np.nanmax(panels[0][1]))
+        for ax, (title, values, kind) in zip(line, panels, strict=True):
+            image = _image(ax, values, domain, (low, high) if kind == "values" else None)
+            _draw_boundary(ax, domain, points, n)
+            ax.set_title(title if len(shown) == 1 else f"{one.name}, {title}")
+            figure.colorbar(image, ax=ax, shrink=0.85)
+    _outline(axes[0, 0], solution)
     return figure
 
 
@@ -113,25 +141,30 @@ def _slices(solution: Solution, count: int = 4) -> Figure:
     timelike = domain.axes[2] == "t"
     places = np.linspace(*domain.bounds[2], count if timelike else count + 2)
     places = places if timelike else places[1:-1]
-    rows = 3 if problem.exact_function else 1
-    figure = _figure(3.1 * count, 2.8 * rows)
-    axes = figure.subplots(rows, count, squeeze=False)
+    shown = _shown(solution)
+    kinds = ["tessella"] if shown[0].exact is None else ["exact", "tessella", "absolute error"]
+    titles = [kind if len(shown) == 1 else f"{one.name}, {kind}" for one in shown for kind in kinds]
+    figure = _figure(3.1 * count, 2.8 * len(titles))
+    axes = figure.subplots(len(titles), count, squeeze=False)
     plane = domain.grid((n, n, 1))
     images: list[list[Array]] = []
     for place in places:
         points = plane.copy()
         points[:, 2] = place
         inside = domain.contains(points)
-        column = [_masked(solution, points, inside, n)]
-        if problem.exact_function:
-            exact = _masked(problem.exact_values, points, inside, n)
-            column = [exact, column[0], np.abs(column[0] - exact)]
+        column: list[Array] = []
+        for one in shown:
+            u = _masked(one.values, points, inside, n)
+            if one.exact is None:
+                column.append(u)
+            else:
+                exact = _masked(one.exact, points, inside, n)
+                column += [exact, u, np.abs(u - exact)]
         images.append(column)
-    titles = ["exact", "tessella", "absolute error"] if problem.exact_function else ["tessella"]
     for r, title in enumerate(titles):
         low = min(float(np.nanmin(column[r])) for column in images)
         high = max(float(np.nanmax(column[r])) for column in images)
-        if title != "absolute error":
+        if not title.endswith("absolute error"):
             low, high = -max(-low, high), max(-low, high)
         for k, column in enumerate(images):
             limits = (low, high)
@@ -196,7 +229,10 @@ def _outline(ax: Any, solution: Solution) -> None:
 
 
 def plot_history(solution: Solution, path: str | Path | None = None) -> Figure:
-    """Residual and, where known, error against the iteration."""
+    """Residual and, where known, error against the iteration; of a refinement to a tolerance,
+    residual and estimated error against the unknowns of every step."""
+    if solution.report.refinement:
+        return _refinement(solution, path)
     history = solution.history
     figure = _figure(7, 4)
     ax = figure.subplots()
@@ -207,6 +243,36 @@ def plot_history(solution: Solution, path: str | Path | None = None) -> Figure:
     if known.any():
         ax.loglog(steps[known], history.error[known], color=ORANGE, label="error (normalised L1)")
     ax.set_xlabel("iteration")
+    ax.legend()
+    ax.set_title(_title(solution), fontsize=11)
+    if path is not None:
+        figure.savefig(path)
+    return figure
+
+
+def _refinement(solution: Solution, path: str | Path | None) -> Figure:
+    """Every step of `tol`; what was changed is written at its residual."""
+    report = solution.report
+    figure = _figure(7, 4)
+    ax = figure.subplots()
+    steps = report.refinement or ()
+    unknowns = [step.unknowns for step in steps]
+    ax.loglog(unknowns, [s.residual for s in steps], "o-", color=BLUE, label="held-out residual")
+    judged = [(s.unknowns, s.estimate) for s in steps if s.estimate is not None]
+    if judged:
+        ax.loglog(*zip(*judged, strict=True), "s-", color=ORANGE, label="estimated error")
+    for number, step in enumerate(steps, 1):
+        ax.annotate(
+            f"{number} {step.change}",
+            (step.unknowns, step.residual),
+            textcoords="offset points",
+            xytext=(4, 5),
+            fontsize=7,
+            color=GREY,
+        )
+    if report.tolerance is not None:
+        ax.axhline(report.tolerance, color=GREY, lw=0.8, ls="--", label="tolerance")
+    ax.set_xlabel("unknowns")
     ax.legend()
     ax.set_title(_title(solution), fontsize=11)
     if path is not None:

@@ -120,6 +120,12 @@ class Solution:
 
         return plot_solution(self, path)
 
+    def plot_history(self, path: str | Path | None = None) -> Figure:
+        """A picture of how it was found: an iteration, or the refinement to a tolerance."""
+        from tessella.plotting import plot_history
+
+        return plot_history(self, path)
+
     def save(self, path: str | Path) -> Path:
         """Write the solution to a file that `tessella.load` reads."""
         from tessella.io import save
