@@ -181,7 +181,6 @@ def test_settings_are_parsed(text, expected):
 @pytest.fixture
 def mistake(monkeypatch, capsys):
     """Run `tessella ...` through its entry point; returns the exit code and standard error."""
-    monkeypatch.setattr(cli.jax.config, "update", lambda *_: None)
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["tessella", *arguments])
