@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, device, interfaces, march, solvers, tolerance, trained
+from benchmarks import core, device, gallery, interfaces, march, solvers, tolerance, trained
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -24,6 +24,7 @@ BENCHMARKS = {
     "trained": trained.trained,
     "tolerance": tolerance.tolerance,
     "march": march.march,
+    "gallery": gallery.gallery,
     "picture": core.demo_picture,
 }
 LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture")

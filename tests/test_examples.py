@@ -55,3 +55,22 @@ def test_the_string_keeps_its_energy(example, capsys):
     assert solution.report.error["l1_normalised"] <= 3e-4
     assert drift <= 1e-3
     assert "largest relative drift" in capsys.readouterr().out and drawn("waves")
+
+
+def test_the_beam_bends_as_timoshenko_says(example, capsys):
+    assert example("beam").main(tol=1e-5) == pytest.approx(-0.267, abs=1e-6)
+    assert "slender-beam theory says -0.2560000" in capsys.readouterr().out and drawn("beam")
+
+
+def test_four_holes(example, capsys):
+    solution = example("four_holes").main(tol=1e-2)
+    assert solution.report.error["l1_normalised"] <= 3e-2
+    assert "beside a hole" in capsys.readouterr().out and drawn("four_holes")
+
+
+def test_enrichment_is_worth_decades(example, capsys):
+    example("enrichment").main()
+    lines = capsys.readouterr().out.splitlines()
+    errors = {line[25:49].strip(): float(line[49:].split()[0]) for line in lines[1:5]}
+    assert errors["4 term(s) of the corner"] < 1e-8 * errors["plain"]
+    assert drawn("motz")

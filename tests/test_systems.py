@@ -263,3 +263,14 @@ def test_an_unknown_name_lists_those_there_are(flow):
         flow.apply(ts.Field("w"), POINTS)
     with pytest.raises(ValueError, match="does not say which unknown it acts on"):
         flow.apply(Dx, POINTS)
+
+
+def test_equations_that_contradict_each_other_are_remarked_upon():
+    line = ts.Box(x=(0, 1))
+    both = [ts.Equation(ts.D(x=1), 1.0), ts.Equation(ts.D(x=1), -1.0)]
+    torn = ts.solve(ts.Problem(line, both, [ts.Dirichlet(0.0, "xmin")]), subdomains=2, features=5)
+    assert "% of the data are not met: equations and conditions contradict" in torn.report.advice
+    fine = ts.solve(
+        ts.Problem(line, both[:1], [ts.Dirichlet(0.0, "xmin")]), subdomains=2, features=5
+    )
+    assert fine.report.advice == ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -145,6 +146,8 @@ def substitute(
 
     report = _report(problem, basis, ready, result)
     found: dict[str, Any] = {"residual": ready.system.residuals(a)}
+    if not solver.iterative and not report.advice:
+        found["advice"] = _misfit(ready.system, found["residual"])
     solution = Solution(problem, basis, a, report, result.history)
     with watch.phase("measure"):
         if samples is not None:
@@ -152,6 +155,22 @@ def substitute(
         if isinstance(ready.system, GluedSystem):
             found["jumps"] = jumps(problem, ready.system.basis, a)
     return dataclasses.replace(solution, report=dataclasses.replace(report, **found))
+
+
+MISFIT = 0.1
+"""Part of the data that a least-squares solution may miss without a remark."""
+
+
+def _misfit(system: LeastSquares | GluedSystem, residual: dict[str, float]) -> str:
+    """A remark on a solution that satisfies what was asked poorly, exact minimiser though it is."""
+    loss = sum(system.weights[name] * r**2 for name, r in residual.items())
+    missed = math.sqrt(loss) / (float(np.linalg.norm(system.h)) or 1.0)
+    if missed < MISFIT:
+        return ""
+    return (
+        f"{min(missed, 1.0):.0%} of the data are not met: equations and conditions contradict each "
+        f"other, or the basis is too poor for them"
+    )
 
 
 def _second_opinion(
