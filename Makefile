@@ -15,7 +15,7 @@ demo: install
 	$(BIN)/python examples/demo.py
 
 test: install lint
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist loadfile
 
 lint: install
 	$(BIN)/ruff check .

@@ -20,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 import tessella as ts
+from tessella import algorithm
 from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.krylov import History
 from tessella.report import Report
@@ -28,6 +29,19 @@ settings.register_profile("tessella", deadline=None, derandomize=True, max_examp
 settings.load_profile("tessella")
 
 COMPILED: list[str] = []
+
+# A second opinion with half the features compiles everything again, for other shapes. Tests that
+# are not about it do without, unless they ask for the fixture below.
+SECOND_OPINION = algorithm._second_opinion
+algorithm._second_opinion = lambda *_: None
+
+
+@pytest.fixture(scope="module")
+def second_opinions():
+    """Direct solves estimate their error, as they do for a user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(algorithm, "_second_opinion", SECOND_OPINION)
+        yield
 
 
 def _note_compilation(event: str, duration_secs: float, **_: str | int) -> None:

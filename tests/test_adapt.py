@@ -12,6 +12,8 @@ from tessella import adapt, estimate
 from tessella.collocation import Grid
 from tessella.linalg.nested_qr import NestedQR
 
+pytestmark = pytest.mark.usefixtures("second_opinions")
+
 
 def wiggle(points):
     return np.sin(3 * points[:, 0]) * np.exp(points[:, 1])

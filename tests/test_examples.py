@@ -63,8 +63,8 @@ def test_the_beam_bends_as_timoshenko_says(example, capsys):
 
 
 def test_four_holes(example, capsys):
-    solution = example("four_holes").main(tol=1e-2)
-    assert solution.report.error["l1_normalised"] <= 3e-2
+    solution = example("four_holes").main(tol=0.1)
+    assert solution.report.error["l1_normalised"] <= 0.3
     assert "beside a hole" in capsys.readouterr().out and drawn("four_holes")
 
 

@@ -14,6 +14,8 @@ from tessella.conditions import Condition
 from tessella.estimate import held_out
 from tessella.operators import apply_to_function, function_values
 
+pytestmark = pytest.mark.usefixtures("second_opinions")
+
 NAMES = [
     "variable-poisson",
     "poisson-3d",

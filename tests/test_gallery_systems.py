@@ -7,11 +7,11 @@ import tessella as ts
 from tessella.operators import apply_to_function, function_values
 
 NAMES = ("stokes", "beam", "helmholtz-complex", "schroedinger")
-COARSE = {
-    "stokes": {"subdomains": 2, "features": 40},
-    "beam": {"subdomains": (2, 1), "features": 40},
-    "helmholtz-complex": {"subdomains": 3, "features": 60},
-    "schroedinger": {"subdomains": (6, 1), "features": 100},
+FEW = {
+    "stokes": {"subdomains": 2, "features": 60},
+    "beam": {"subdomains": (2, 1), "features": 80},
+    "helmholtz-complex": {"subdomains": 3, "features": 80},
+    "schroedinger": {"subdomains": (6, 1), "features": 200},
 }
 
 
@@ -40,12 +40,18 @@ def test_exact_solutions_satisfy_equations_and_conditions(name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_twice_the_features_gain_a_factor_of_ten_at_least(name):
-    entry, coarse = ts.gallery.get(name), COARSE[name]
-    fine = {**coarse, "features": 2 * coarse["features"]}
-    errors = [entry.solve(settings=s).report.error["l2_relative"] for s in (coarse, fine)]
-    assert errors[1] < errors[0] / 10
-    assert errors[1] < 1e-3
+def test_few_features_give_some_digits(name):
+    solution = ts.gallery.get(name).solve(settings=FEW[name])
+    assert solution.report.error["l2_relative"] < 5e-3
+
+
+def test_twice_the_features_gain_two_decades_on_the_beam():
+    errors = [
+        ts.gallery.get("beam").solve(settings={**FEW["beam"], "features": K}).report.error
+        for K in (40, 80)
+    ]
+    errors = [error["l2_relative"] for error in errors]
+    assert errors[1] < errors[0] / 100
 
 
 @pytest.mark.parametrize(

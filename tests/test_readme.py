@@ -15,9 +15,9 @@ README = (Path(__file__).parent.parent / "README.md").read_text()
 
 def test_the_first_lines_of_python_run_as_shown(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (lines,) = re.findall(r"```python\n(.*?)```", README, re.S)
+    first, second = re.findall(r"```python\n(.*?)```", README, re.S)
     names: dict = {}
-    exec(lines, names)
+    exec(first, names)
     solution = names["solution"]
     assert solution.report.stop_reason == "tolerance met"
     assert solution.report.error["l1_normalised"] <= 3e-8
@@ -25,6 +25,8 @@ def test_the_first_lines_of_python_run_as_shown(tmp_path, monkeypatch):
     assert solution([[0.5, 0.5]]) == pytest.approx(exact, abs=1e-6)
     assert (tmp_path / "poisson.png").stat().st_size > 10_000
     assert (tmp_path / "poisson.npz").exists()
+    exec(second, names)
+    assert (tmp_path / "hole.png").stat().st_size > 10_000
 
 
 def commands():

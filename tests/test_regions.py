@@ -102,8 +102,6 @@ def test_jumps_that_are_asked_for():
 def test_an_inclusion_bends_the_field():
     solution = ts.gallery.get("inclusion").solve(settings={"features": 60, "subdomains": 3})
     assert solution.report.error["l2_relative"] < 5e-3
-    poor = ts.gallery.get("inclusion").solve(settings={"features": 25, "subdomains": 3})
-    assert solution.report.error["l2_relative"] < poor.report.error["l2_relative"] / 10
 
 
 def test_files_and_pictures_know_regions(layers, tmp_path):

@@ -176,10 +176,10 @@ def test_an_ansatz_per_unknown():
         [ts.Dirichlet(2.0, of=v)],
         ansatz={"u": bubble},
     )
-    solution = ts.solve(problem, subdomains=2, features=40)
+    solution = ts.solve(problem, subdomains=2, features=16)
     edge = np.array([[0.0, 0.3], [1.0, 0.5], [0.4, 1.0]])
     np.testing.assert_array_equal(solution["u"](edge), 0.0)
-    np.testing.assert_allclose(solution["v"](edge), 2.0, atol=5e-3)
+    np.testing.assert_allclose(solution["v"](edge), 2.0, atol=2e-2)
 
 
 def test_traction_uses_the_normal_in_both_ways():

@@ -74,7 +74,7 @@ def _shown(solution: Solution) -> list[Shown]:
         return lambda points: function(points)[:, k]
 
     return [
-        Shown(name, column(solution, k), column(problem.exact_values, k) if known else None)
+        Shown(name, solution[name], column(problem.exact_values, k) if known else None)
         for k, name in enumerate(problem.unknowns)
     ]
 
