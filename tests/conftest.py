@@ -12,6 +12,9 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # What one worker or child process has compiled the others need not compile again.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Most of the time goes into compiling, and what is compiled runs for milliseconds.
+os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
 
 import jax
 import jax.numpy as jnp

@@ -1,5 +1,7 @@
 """Several levels in one basis, and patches of blocks filtered together."""
 
+from functools import cache
+
 import jax
 import numpy as np
 import pytest
@@ -57,25 +59,28 @@ def test_multilevel_solutions_evaluate_save_and_load(tmp_path):
     assert isinstance(again.basis, ts.Multilevel)
 
 
-def iterations(basis, problem, target=1e-2, patch=1):
+@cache
+def iterations(basis, n, target=1e-2, patch=1):
+    problem = laplace(n)
     system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
     filtered = ts.RRQR(1e-8, patch=patch).apply(system.M)
     monitor = error_monitor(problem, basis, filtered.preconditioner, problem.domain.grid((48, 48)))
-    solver = ts.LSQR(max_iterations=200, atol=0, btol=0, track_every=1)
+    solver = ts.LSQR(max_iterations=100, atol=0, btol=0, track_every=1)
     error = solver.solve(filtered.Q, system.h, monitor).history.error
     return int(np.flatnonzero(error <= target)[0]) + 1
 
 
+SINGLE = basis_on(laplace(4), 16)
+PYRAMID = ts.Multilevel.pyramid(SINGLE)
+
+
 def test_coarse_levels_save_iterations():
-    problem = laplace(4)
-    single = basis_on(problem, 16)
-    assert iterations(ts.Multilevel.pyramid(single), problem) < 0.6 * iterations(single, problem)
+    assert iterations(PYRAMID, 4) < 0.6 * iterations(SINGLE, 4)
 
 
 def test_patches_resolve_overlap_and_save_iterations():
-    problem = laplace(3)
-    basis = basis_on(problem, 8)
-    assert iterations(basis, problem, patch=2) < iterations(basis, problem, patch=1)
+    basis = basis_on(laplace(3), 8)
+    assert iterations(basis, 3, patch=2) < iterations(basis, 3, patch=1)
 
 
 def test_patches_keep_the_least_squares_problem():
@@ -124,9 +129,7 @@ def test_patches_never_join_blocks_of_two_levels():
 
 
 def test_patches_on_every_level_save_iterations():
-    problem = laplace(4)
-    pyramid = ts.Multilevel.pyramid(basis_on(problem, 16))
-    assert iterations(pyramid, problem, patch=2) <= 0.6 * iterations(pyramid, problem)
+    assert iterations(PYRAMID, 4, patch=2) <= 0.6 * iterations(PYRAMID, 4)
 
 
 @pytest.mark.parametrize("width", [UNROLL, UNROLL + 1])
