@@ -190,3 +190,11 @@ def square_solution() -> ts.Solution:
         name="square",
     )
     return ts.solve(problem, subdomains=2, features=24, solver=ts.LSQR(max_iterations=200))
+
+
+SLOW = ("systems", "shape_problems", "conditions", "enrichment", "multilevel", "nested_qr")
+
+
+def pytest_collection_modifyitems(items):
+    """The slowest files first, so that no worker is left alone with one at the end."""
+    items.sort(key=lambda item: item.path.stem.removeprefix("test_") not in SLOW)

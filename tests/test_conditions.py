@@ -211,19 +211,6 @@ def test_unknowns_of_a_system_have_integrals_and_measurements(coupling):
     assert "mean zero of p" in solution.report.residual
 
 
-def test_levels_have_a_common_integral():
-    problem = ts.Problem(
-        LINE,
-        ts.Equation(ts.D(x=2), lambda x: -(PI**2) * np.cos(PI * x[:, 0])),
-        [ts.Neumann(), ts.Integral(2.0)],
-        exact=lambda x: 2 + np.cos(PI * x[:, 0]),
-    )
-    finest = ts.Basis(ts.Decomposition(LINE, 4), ts.RandomFeatures(10))
-    solution = ts.solve(problem, basis=ts.Multilevel.pyramid(finest), estimate=False)
-    assert solution.integral() == pytest.approx(2.0, abs=1e-9)
-    assert solution.report.error["l2_relative"] < 1e-5
-
-
 @COUPLINGS
 def test_condition_numbers_count_the_partial_sums(coupling):
     problem = ts.Problem(LINE, ts.Equation(ts.D(x=1)), [ts.Integral(1.0)])

@@ -43,17 +43,11 @@ def solved(problem, **settings):
     ("problem", "settings", "all_kept"),
     [
         (SOFT, {"subdomains": 3, "features": 30, "sigma": 1e-3}, False),
-        (
-            ts.gallery.get("harmonic-oscillator").problem(),
-            {"subdomains": 6, "features": 24},
-            False,
-        ),
         (WAVE, {"subdomains": (2, 1, 1), "features": 12}, True),
         (SYSTEM, {"subdomains": 2, "features": 20}, True),
     ],
     ids=[
         "equal ones and a coarse filter",
-        "one dimension",
         "space-time",
         "two unknowns",
     ],

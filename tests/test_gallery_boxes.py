@@ -14,8 +14,6 @@ from tessella.conditions import Condition
 from tessella.estimate import held_out
 from tessella.operators import apply_to_function, function_values
 
-pytestmark = pytest.mark.usefixtures("second_opinions")
-
 NAMES = [
     "variable-poisson",
     "poisson-3d",
@@ -105,6 +103,7 @@ def test_entries_beyond_the_paper_have_one_preset_which_is_taken():
         ts.gallery.get("heat").solve("printed")
 
 
+@pytest.mark.usefixtures("second_opinions")
 def test_the_command_line_takes_the_first_preset():
     result = CliRunner().invoke(app, ["solve", "airy", "--set", "L=20", "--json", "-"])
     figures = json.loads(result.stdout)

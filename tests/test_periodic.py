@@ -167,15 +167,6 @@ def test_direct_and_iterative_solvers_agree():
     assert np.allclose(*found, rtol=1e-5, atol=1e-6 * np.max(np.abs(found[0])))
 
 
-def test_levels_wrap_around_too():
-    problem = helmholtz()
-    finest = ts.Basis(ts.Decomposition(problem.domain, 4), ts.RandomFeatures(12))
-    solution = ts.solve(problem, basis=ts.Multilevel.pyramid(finest), estimate=False)
-    low, high = solution([[0.0], [1.0]])
-    assert low == high
-    assert solution.report.error["l2_relative"] < 1e-3
-
-
 def test_a_saved_solution_is_still_periodic(tmp_path):
     solution = ts.solve(helmholtz(), subdomains=3, features=8, estimate=False)
     loaded = ts.load(solution.save(tmp_path / "circle"))

@@ -46,13 +46,6 @@ def test_functions_of_the_span_are_found_exactly():
     assert solved(problem, 2, 10).report.error["max"] < 1e-10
 
 
-def test_errors_fall_fast_with_features():
-    problem = dirichlet(PERFORATED)
-    few, more = (solved(problem, 2, K).report.error["l2_relative"] for K in (25, 60))
-    assert more < few / 10
-    assert more < 1e-3
-
-
 def test_normals_of_a_hole_point_into_it():
     """With the wrong sign the Neumann data of the hole would belong to another solution."""
 

@@ -80,9 +80,9 @@ def test_more_features_gain_decades_in_every_unknown(glued_flow):
 
 
 def test_a_tolerance_for_a_system():
-    solution = ts.solve(STOKES, tol=1e-5)
+    solution = ts.solve(STOKES, tol=1e-3)
     assert solution.report.stop_reason == "tolerance met"
-    assert solution.report.error["l1_normalised"] < 3e-5
+    assert solution.report.error["l1_normalised"] < 3e-3
 
 
 def test_values_have_a_column_per_unknown(flow):
