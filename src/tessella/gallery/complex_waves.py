@@ -113,7 +113,7 @@ HELMHOLTZ_COMPLEX = Entry(
             side_by_side((4, 4), 200, 2),
             helmholtz_complex,
             fixed(100, 100),
-            "what a tolerance chose, frozen",
+            "chosen by hand, after what a tolerance found",
         )
     },
 )
@@ -127,7 +127,7 @@ SCHROEDINGER = Entry(
             side_by_side((8, 2), 250, 2),
             schroedinger,
             fixed(160, 40),
-            "what a tolerance chose, frozen",
+            "chosen by hand, after what a tolerance found",
         )
     },
 )

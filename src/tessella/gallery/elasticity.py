@@ -84,7 +84,7 @@ BEAM = Entry(
             side_by_side((4, 1), 125, 2, 0.7),
             beam,
             fixed(160, 40),
-            "what a tolerance chose, frozen",
+            "chosen by hand, after what a tolerance found",
         )
     },
 )

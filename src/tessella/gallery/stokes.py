@@ -63,7 +63,7 @@ STOKES = Entry(
             side_by_side((4, 4), 160, 2, 0.7),
             stokes,
             fixed(80, 80),
-            "what a tolerance chose, frozen",
+            "chosen by hand, after what a tolerance found",
         )
     },
 )
