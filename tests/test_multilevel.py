@@ -8,7 +8,8 @@ import pytest
 
 import tessella as ts
 from tessella.assembly import assemble
-from tessella.linalg.block_matrix import UNROLL
+from tessella.linalg.block_matrix import UNROLL, beside
+from tessella.linalg.iteration import Stop
 from tessella.solution import error_monitor
 
 
@@ -60,26 +61,102 @@ def test_multilevel_solutions_evaluate_save_and_load(tmp_path):
 
 
 @cache
-def iterations(basis, n, target=1e-2, patch=1):
+def iterations(basis, n, solver=ts.LSQR, patch=1, target=1e-2):
     problem = laplace(n)
     system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
     filtered = ts.RRQR(1e-8, patch=patch).apply(system.M)
     monitor = error_monitor(problem, basis, filtered.preconditioner, problem.domain.grid((48, 48)))
-    solver = ts.LSQR(max_iterations=100, atol=0, btol=0, track_every=1)
-    error = solver.solve(filtered.Q, system.h, monitor).history.error
-    return int(np.flatnonzero(error <= target)[0]) + 1
+    method = solver(max_iterations=60, atol=0, btol=0, track_every=1)
+    result = method.solve(method.init(filtered.Q), system.h, monitor)
+    return int(np.flatnonzero(result.history.error <= target)[0]) + 1
 
 
 SINGLE = basis_on(laplace(3), 8)
-PYRAMID = ts.Multilevel.pyramid(SINGLE)
 
 
 def test_coarse_levels_save_iterations():
-    assert iterations(PYRAMID, 3) < 0.8 * iterations(SINGLE, 3)
+    single = iterations(SINGLE, 3)
+    assert iterations(ts.Multilevel.pyramid(SINGLE), 3) < 0.8 * single
+    assert iterations(ts.Multilevel.two(SINGLE), 3, ts.DeflatedLSQR) <= 0.3 * single
+
+
+def test_iterations_with_a_deflated_level_do_not_grow_with_the_subdomains():
+    few = iterations(ts.Multilevel.two(SINGLE), 3, ts.DeflatedLSQR)
+    assert iterations(ts.Multilevel.two(basis_on(laplace(4), 16)), 4, ts.DeflatedLSQR) <= few
 
 
 def test_patches_resolve_overlap_and_save_iterations():
     assert iterations(SINGLE, 3, patch=2) < iterations(SINGLE, 3)
+
+
+@pytest.fixture
+def two_levels(column_blocks, rng):
+    """A random matrix of 8 coarse and 40 fine columns, and a right-hand side."""
+    coarse, fine = rng.standard_normal((120, 8)), rng.standard_normal((120, 40))
+    fine += 3 * coarse @ rng.standard_normal((8, 40))
+    return beside([column_blocks(coarse, 2), column_blocks(fine, 8)]), rng.standard_normal(120), 8
+
+
+def test_deflated_lsqr_finds_the_least_squares_solution_of_all_levels(two_levels):
+    A, h, _ = two_levels
+    best = np.linalg.lstsq(A.to_dense(), h, rcond=None)[0]
+    solver = ts.DeflatedLSQR(atol=1e-12)
+    result = solver.solve(solver.init(A), h)
+    assert np.allclose(result.x, best, rtol=1e-8, atol=1e-8)
+    assert result.residual_norm == pytest.approx(np.linalg.norm(A.to_dense() @ best - h))
+    assert result.stop is Stop.OPTIMUM
+    assert result.iterations < 0.8 * ts.LSQR(atol=1e-12).solve(A, h).iterations
+
+
+def test_deflation_leaves_nothing_the_coarse_level_can_represent(two_levels, rng):
+    A, _, split = two_levels
+    state = ts.DeflatedLSQR().init(A)
+    dense = A.to_dense()
+    coarse, fine = dense[:, :split], dense[:, split:]
+    z = np.concatenate([np.zeros(split), rng.standard_normal(dense.shape[1] - split)])
+    u = np.asarray(state.left_over(rng.standard_normal(len(dense))))
+    image = np.asarray(state.matvec(z))
+    assert np.abs(coarse.T @ image).max() < 1e-10 * np.linalg.norm(image)
+    assert np.dot(image, u) == pytest.approx(np.dot(z, state.rmatvec(u)), rel=1e-9)
+    assert np.allclose(state.rmatvec(u)[split:], fine.T @ u, atol=1e-12)
+
+
+def test_on_one_level_deflated_lsqr_is_lsqr():
+    problem = laplace(2)
+    basis = basis_on(problem, 4, 10)
+    system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
+    A = ts.RRQR(1e-4).apply(system.M).Q
+    short = {"max_iterations": 12, "atol": 0, "btol": 0}
+    deflated = ts.DeflatedLSQR(**short)
+    there = deflated.solve(deflated.init(A), system.h)
+    here = ts.LSQR(**short).solve(A, system.h)
+    assert np.allclose(there.history.residual, here.history.residual, rtol=1e-10)
+
+
+def test_an_interrupted_deflated_run_keeps_its_iterations(two_levels):
+    A, h, _ = two_levels
+    solver = ts.DeflatedLSQR(atol=0, btol=0)
+
+    def press_after_three(done, most, residual):
+        if done == 3:
+            raise KeyboardInterrupt
+
+    state = solver.init(A)
+    result = solver.solve(state, h, progress=press_after_three)
+    assert (result.iterations, result.stop) == (3, Stop.INTERRUPTED)
+    three = ts.DeflatedLSQR(max_iterations=3, atol=0, btol=0).solve(state, h)
+    assert np.allclose(result.x, three.x)
+
+
+def test_two_levels_by_name():
+    problem = laplace(2)
+    basis = ts.Multilevel.two(basis_on(problem, 4, 10), ratio=2)
+    assert [level.decomposition.subdomains for level in basis.levels] == [(2, 2), (4, 4)]
+    solution = ts.solve(problem, basis=basis, solver="rrqr-deflated-lsqr")
+    assert solution.report.solver == "rrqr-deflated-lsqr"
+    assert solution.report.error["l1_normalised"] < 2e-3
+    with pytest.raises(ValueError, match="ratio must be a whole number of at least 2, got 1"):
+        ts.Multilevel.two(SINGLE, 1)
 
 
 def test_patches_keep_the_least_squares_problem():
@@ -125,10 +202,6 @@ def test_patches_never_join_blocks_of_two_levels():
     dense = M.to_dense()
     for block in merged.blocks():
         assert np.linalg.matrix_rank(dense[:, block.columns]) == len(block.columns)
-
-
-def test_patches_on_every_level_save_iterations():
-    assert iterations(PYRAMID, 3, patch=2) <= 0.6 * iterations(PYRAMID, 3)
 
 
 @pytest.mark.parametrize("width", [UNROLL, UNROLL + 1])

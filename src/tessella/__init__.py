@@ -31,6 +31,7 @@ from tessella.enrichment import Corner, Enrichment
 from tessella.features import Activation, RandomFeatures
 from tessella.interfaces import Glued
 from tessella.io import load
+from tessella.linalg.deflation import DeflatedLSQR
 from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
@@ -65,6 +66,7 @@ __all__ = [
     "Corner",
     "D",
     "Decomposition",
+    "DeflatedLSQR",
     "Dirichlet",
     "Divided",
     "Enrichment",

@@ -117,10 +117,10 @@ class Multilevel:
 
     Coarse levels carry information across many subdomains in one iteration, which one fine level
     must pass from neighbour to neighbour (after Dolean et al. 2024). Build one by hand, or with
-    `Multilevel.pyramid`. Iterate on it with `RRQR(patch=2)`, which resolves the overlap inside
-    patches of every level: on the Laplacian's weak scaling (64, 256, 1,024 subdomains) LSQR then
-    needs 6, 10, 12 iterations instead of 18, 24, 35, and 25, 76, 212 on the finest level alone;
-    `RRQR(patch=4)` with coarsest=4 needs 5, 6, 8. At 4,096 both need more than 20 (46, and 977).
+    `Multilevel.two` or `Multilevel.pyramid`. `DeflatedLSQR` on two levels solves the coarse one
+    exactly: on the Laplacian's weak scaling (64, 256, 1,024, 4,096 subdomains) it needs 5, 3, 3, 4
+    iterations to an error of 1e-2, LSQR on a pyramid 18, 24, 35, 46, and on the finest level alone
+    25, 76, 212, 977.
     """
 
     levels: tuple[Basis, ...]
@@ -135,6 +135,19 @@ class Multilevel:
                 "the levels of a Multilevel basis overlap, but one of them lies side by side: "
                 "solve with the Glued basis alone, or use a Basis for every level"
             )
+
+    @staticmethod
+    def two(finest: Basis, ratio: int = 4) -> Multilevel:
+        """`finest`, and a coarse level with `ratio` times fewer subdomains along every axis.
+
+        Only the finest level keeps an enrichment.
+        """
+        if ratio != int(ratio) or ratio < 2:
+            raise ValueError(f"ratio must be a whole number of at least 2, got {ratio!r}")
+        own = finest.decomposition
+        counts = tuple(max(1, S // int(ratio)) for S in own.subdomains)
+        coarse = Decomposition(own.domain, counts, own.overlap)
+        return Multilevel((Basis(coarse, finest.features, finest.seed + 1000), finest))
 
     @staticmethod
     def pyramid(finest: Basis, coarsest: int = 2) -> Multilevel:

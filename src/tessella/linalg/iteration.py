@@ -24,7 +24,7 @@ import scipy.linalg
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.loops import CHUNK, LOOPS, Iterate, Monitor, Tests, run_until
+from tessella.linalg.loops import CHUNK, LOOPS, Iterate, Monitor, Tests, run_on_host, run_until
 
 SMALLEST_TOLERANCE = 1e-16
 """Positive tolerances below this could never be met in double precision."""
@@ -102,7 +102,8 @@ State = TypeVar("State", bound=System)
 class Iterative(ABC, Generic[State]):
     """A solver that improves x step by step; the fields are documented at LSQR.
 
-    `sizes` bounds |b| and the matrix's largest entry: beyond, its squares would underflow.
+    `sizes` bounds |b| and the matrix's largest entry: beyond, its squares would underflow. `chunk`
+    iterations are made between two looks from outside; `on_host` says that they leave XLA.
     """
 
     max_iterations: int = 10_000
@@ -115,6 +116,8 @@ class Iterative(ABC, Generic[State]):
     name: ClassVar[str]
     sizes: ClassVar[tuple[float, float]] = (1e-140, math.inf)
     iterative: ClassVar[bool] = True
+    chunk: ClassVar[int] = CHUNK
+    on_host: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         for what in ("max_iterations", "patience", "track_every"):
@@ -166,10 +169,13 @@ class Iterative(ABC, Generic[State]):
         norm_b = right_hand_side_norm(b, rows, self.sizes)
         if norm_b == 0:
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
-        iterate = _started(type(self)._begin, state, jnp.asarray(b))
+        begin, loop = type(self)._begin, LOOPS.get(jax.default_backend(), run_until)
+        if self.on_host:
+            iterate, loop = begin(state, jnp.asarray(b)), run_on_host
+        else:
+            iterate = _started(begin, state, jnp.asarray(b))
         if bool(iterate.exhausted):
             return SolverResult(iterate.x, 0, Stop.OPTIMUM, History(), norm_b)
-        loop = LOOPS.get(jax.default_backend(), run_until)
         usual = type(self)(max_iterations=self.max_iterations)
         atol, btol = (usual.atol, usual.btol) if self.forced else (self.atol, self.btol)
         tests = Tests(norm_b, atol, btol, self.forced)
@@ -177,7 +183,7 @@ class Iterative(ABC, Generic[State]):
         done, stop = 0, Stop.LIMIT
         try:
             while done < self.max_iterations:
-                upto = min(done + CHUNK, self.max_iterations)
+                upto = min(done + self.chunk, self.max_iterations)
                 run = loop(
                     type(self)._step, state, monitor, iterate, done, upto, tests, self.track_every
                 )

@@ -129,7 +129,7 @@ def _bidiagonal_step(A: BlockMatrix, s: _Bidiagonal) -> _Bidiagonal:
     return _Bidiagonal(u, v, jnp.linalg.norm(v), beta, norm_A)
 
 
-def _lsqr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
+def lsqr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
     s = _bidiagonal_begin(A, b)
     zero = jnp.zeros(())
     length = _Length(-jnp.ones(()), zero, zero, zero)
@@ -137,7 +137,7 @@ def _lsqr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
     return Iterate(jnp.zeros_like(s.v), s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
 
 
-def _lsqr_step(A: BlockMatrix, last: Iterate) -> Iterate:
+def lsqr_step(A: BlockMatrix, last: Iterate) -> Iterate:
     t: _Lsqr = last.inner
     s = _bidiagonal_step(A, t.process)
     c, sine, rho = _rotation(t.rhobar, s.beta)
@@ -248,8 +248,8 @@ class LSQR(Iterative[BlockMatrix]):
     """
 
     name: ClassVar[str] = "lsqr"
-    _begin = staticmethod(_lsqr_begin)
-    _step = staticmethod(_lsqr_step)
+    _begin = staticmethod(lsqr_begin)
+    _step = staticmethod(lsqr_step)
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
         """LSQR reuses nothing between right-hand sides but the matrix itself."""

@@ -4,7 +4,8 @@
 host would have to read that test back after every iteration, which takes as long as the iteration,
 so `run_through` makes a fixed number of iterations there, and those after the end change nothing.
 Both make the same iterates and histories; on a CPU, where an idle iteration costs a whole one and
-the test nothing, the while loop is the faster.
+the test nothing, the while loop is the faster. `run_on_host` is not compiled, for steps that use
+LAPACK.
 """
 
 from __future__ import annotations
@@ -135,6 +136,28 @@ def run_through(
     return Run(at - done, last, stop, np.concatenate(pieces, axis=1))
 
 
+def run_on_host(
+    step: Step,
+    state: Any,
+    monitor: Any,
+    start: Iterate,
+    done: int,
+    upto: int,
+    tests: Tests,
+    track_every: int,
+) -> Run:
+    """A Python loop, for steps with work outside XLA: each takes long enough not to mind."""
+    last, stop = start, 0
+    entries: list[list[float]] = []
+    while done + len(entries) < upto and not stop:
+        last, ended, verdict = _judged(step, state, last, tests)
+        due = monitor is not None and bool(_due(done + len(entries) + 1, track_every))
+        error = float(monitor(last.x)) if due else np.nan
+        entries.append([float(last.residual), float(last.normal), error, float(verdict)])
+        stop = int(ended)
+    return Run(len(entries), last, stop, np.array(entries).T)
+
+
 Packed = tuple[list[jax.Array], jax.Array]
 """The arrays of a loop's state, and all its numbers in one vector."""
 
@@ -199,7 +222,7 @@ LOOPS: dict[str, Loop] = {"cpu": run_until, "gpu": run_through}
 """The faster loop on each kind of device."""
 
 
-def _due(iteration: jax.Array, track_every: int) -> jax.Array:
+def _due(iteration: int | jax.Array, track_every: int) -> bool | jax.Array:
     return (iteration % track_every == 0) | (iteration <= FIRST)
 
 

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.deflation import DeflatedLSQR
 from tessella.linalg.iteration import Monitor, Progress, SolverResult
 from tessella.linalg.krylov import CG, LSMR, LSQR
 from tessella.linalg.nested_qr import NestedQR
@@ -35,7 +36,9 @@ class Solver(Protocol):
     ) -> SolverResult: ...
 
 
-SOLVERS: dict[str, type] = {kind.name: kind for kind in (LSQR, LSMR, CG, SchwarzCG, NestedQR)}
+SOLVERS: dict[str, type] = {
+    kind.name: kind for kind in (LSQR, LSMR, CG, SchwarzCG, DeflatedLSQR, NestedQR)
+}
 """Solvers by name; `rrqr-` in front means on the filtered, preconditioned system."""
 
 NAMES = [
