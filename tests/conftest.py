@@ -23,7 +23,7 @@ import pytest
 from hypothesis import settings
 
 import tessella as ts
-from tessella import algorithm
+from tessella import algorithm, evaluation
 from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.krylov import History
 from tessella.report import Report
@@ -37,6 +37,9 @@ COMPILED: list[str] = []
 # are not about it do without, unless they ask for the fixture below.
 SECOND_OPINION = algorithm._second_opinion
 algorithm._second_opinion = lambda *_: None
+# NumPy takes a fifth of a second at most where XLA would compile for half a second. That both give
+# the same is a test of its own.
+evaluation.SMALL = 1 << 23
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 
 import itertools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -37,6 +38,13 @@ def build(random_group):
     return make
 
 
+compiled_matvec, compiled_rmatvec = jax.jit(BlockMatrix.matvec), jax.jit(BlockMatrix.rmatvec)
+compiled_apply, compiled_adjoint = (
+    jax.jit(TriangularBlocks.apply),
+    jax.jit(TriangularBlocks.adjoint),
+)
+
+
 def dense_by_hand(M):
     dense = np.zeros(M.shape)
     for group in M.groups:
@@ -57,6 +65,8 @@ def test_products_are_adjoint_and_agree_with_every_other_form(build, pattern):
     np.testing.assert_allclose(M.to_csr().toarray(), dense, atol=1e-15)
     np.testing.assert_allclose(Mv, dense @ v, atol=1e-13)
     np.testing.assert_allclose(Mtu, dense.T @ u, atol=1e-13)
+    np.testing.assert_allclose(compiled_matvec(M, v), Mv, atol=1e-13)
+    np.testing.assert_allclose(compiled_rmatvec(M, u), Mtu, atol=1e-13)
 
 
 @given(pattern=patterns)
@@ -105,8 +115,8 @@ def test_wide_blocks_take_the_other_road(column_blocks, rng):
     dense = rng.standard_normal((9, 2 * (UNROLL + 1)))
     M = column_blocks(dense, 2)
     v, u = rng.standard_normal(dense.shape[1]), rng.standard_normal(9)
-    np.testing.assert_allclose(M.matvec(v), dense @ v, atol=1e-12)
-    np.testing.assert_allclose(M.rmatvec(u), dense.T @ u, atol=1e-12)
+    np.testing.assert_allclose(compiled_matvec(M, v), dense @ v, atol=1e-12)
+    np.testing.assert_allclose(compiled_rmatvec(M, u), dense.T @ u, atol=1e-12)
 
 
 def test_stored_bytes_count_values_and_indices(column_blocks):
@@ -134,6 +144,8 @@ def test_triangular_blocks_are_the_inverse_of_their_factors(seed, ranks):
     y, a = random.standard_normal(n), random.standard_normal(n)
     np.testing.assert_allclose(S.apply(y), inverse @ y, atol=1e-12)
     np.testing.assert_allclose(S.adjoint(a), inverse.T @ a, atol=1e-12)
+    np.testing.assert_allclose(compiled_apply(S, y), inverse @ y, atol=1e-12)
+    np.testing.assert_allclose(compiled_adjoint(S, a), inverse.T @ a, atol=1e-12)
     left, right = a @ np.asarray(S.apply(y)), np.asarray(S.adjoint(a)) @ y
     assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-import tessella.basis as basis_module
+import tessella.evaluation as evaluation_module
 from tessella.assembly import evaluate_matrix
 from tessella.features import ACTIVATIONS, Layer, deep_derivatives, shallow_derivatives
 
@@ -179,11 +179,24 @@ def test_basis_evaluation_agrees_through_both_kinds_of_derivatives(activation, m
     def forward(activation, layer, *rest):
         return deep_derivatives(activation, (layer,), *rest)
 
-    monkeypatch.setattr(basis_module, "shallow_derivatives", forward)
-    monkeypatch.setattr(basis_module, "_evaluate", fresh(basis_module._evaluate))
+    monkeypatch.setattr(evaluation_module, "SMALL", 0)
+    monkeypatch.setattr(evaluation_module, "shallow_derivatives", forward)
+    compiled = fresh(evaluation_module._compiled_blocks)
+    monkeypatch.setattr(evaluation_module, "_compiled_blocks", compiled)
     through_jax = stacked(basis)
     for a, b in zip(closed, through_jax, strict=True):
         close(a, b)
+
+
+@pytest.mark.parametrize("activation", ACTIVATIONS)
+def test_small_blocks_by_numpy_are_those_compiled(activation, monkeypatch, compilations):
+    basis = make_basis(activation=activation)
+    before = compilations()
+    by_numpy = stacked(basis)
+    assert compilations() == before
+    monkeypatch.setattr(evaluation_module, "SMALL", 0)
+    for a, b in zip(by_numpy, stacked(basis), strict=True):
+        close(a, b, 1e-13)
 
 
 def fresh(jitted):

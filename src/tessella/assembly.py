@@ -11,12 +11,14 @@ from typing import NamedTuple
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.basis import AnyBasis, Basis, Multilevel, basis_tables, evaluate_blocks, per_field
+from tessella.arrays import leading, on_device
+from tessella.basis import AnyBasis, Basis, Multilevel, per_field
 from tessella.collocation import Rows, check_memory
 from tessella.conditions import Condition, IntegralCondition
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.enrichment import scales
+from tessella.evaluation import basis_tables, evaluate_blocks
 from tessella.linalg.block_matrix import BlockMatrix, Group, beside, bucket
 from tessella.linalg.iteration import Progress
 from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_sums
@@ -64,7 +66,7 @@ class LeastSquares:
     def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each part, in the units of its equation."""
         padded = np.pad(a, (0, self.M.shape[1] - len(a)))
-        residual = np.asarray(self.M.matvec(jnp.asarray(padded))) - self.h
+        residual = np.asarray(self.M.matvec(on_device(padded))) - self.h
         pointwise = {
             name: float(np.linalg.norm(residual[rows]) / np.sqrt(self.weights[name]))
             for name, rows in self.parts.items()
@@ -101,7 +103,7 @@ class Reduced:
     preconditioner: Preconditioner
 
     def coefficients(self, y: Array) -> Array:
-        return np.asarray(self.preconditioner.apply(jnp.asarray(y)))
+        return np.asarray(self.preconditioner.apply(on_device(y)))
 
     def renewed(self, system: LeastSquares) -> Reduced:
         """The right-hand side of another system with the same matrix."""
@@ -242,7 +244,7 @@ def _total(problem: Problem, basis: AnyBasis, part: Rows) -> Total:
     assert isinstance(part.source, IntegralCondition) and part.measure is not None
     check_memory(basis, len(part.points))
     E, e = evaluate_at(problem, basis, part.source.operator, part.points)
-    row = np.asarray(E.rmatvec(jnp.asarray(part.measure)))
+    row = np.asarray(E.rmatvec(on_device(part.measure)))
     if not np.any(row):
         raise ValueError(
             f"{part.source.name!r} is zero whatever the solution is: drop it, or change `of`"
@@ -330,7 +332,7 @@ def evaluate_matrix(
         rows = np.flatnonzero(used).astype(np.int32)
         own = {alpha: c[rows] for alpha, c in symbol.items()}
         groups = [
-            g._replace(rows=jnp.asarray(np.append(rows, 0)[np.asarray(g.rows)]))
+            g._replace(rows=on_device(np.append(rows, 0)[np.asarray(g.rows)]))
             for g in _evaluate_levels(basis, points[rows], own)
         ]
     return BlockMatrix(tuple(groups), (len(points), basis.columns))
@@ -363,12 +365,12 @@ def _evaluate_level(
             # The last piece repeats a block to keep its shape, so that it compiles only once.
             c = np.minimum(np.arange(start, start + step), len(members) - 1)
             made = evaluate_blocks(basis, members[c], rows[c], heights[c], points, tables, symbol)
-            values.append(made[: len(members) - start])
+            values.append(leading(made, min(step, len(members) - start)))
         groups.append(
             Group(
                 values[0] if len(values) == 1 else jnp.concatenate(values),
-                jnp.asarray(rows),
-                jnp.asarray((offset + members[:, None] * C + np.arange(C)).astype(np.int32)),
+                on_device(rows),
+                on_device((offset + members[:, None] * C + np.arange(C)).astype(np.int32)),
                 heights,
                 np.full(len(members), C),
                 basis.decomposition.positions[members],
@@ -416,6 +418,7 @@ def evaluate_all(problem: Problem, basis: AnyBasis, points: Array) -> tuple[Bloc
     n, groups, lifts = len(points), [], []
     for number, name in enumerate(problem.unknowns):
         E, e = evaluate_at(problem, basis, problem.unknown(name), points)
-        groups += [g._replace(rows=g.rows + number * n) for g in E.groups]
+        rows = [on_device(np.asarray(g.rows) + np.int32(number * n)) for g in E.groups]
+        groups += [g._replace(rows=r) for g, r in zip(E.groups, rows, strict=True)]
         lifts.append(e)
     return BlockMatrix(tuple(groups), (n * len(lifts), E.shape[1])), np.stack(lifts)

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg.batched_qr import NOWHERE
 from tessella.linalg.block_matrix import BlockMatrix, Group
@@ -42,7 +43,7 @@ class DeviceTraces:
 
     def renewed(self, systems: LocalSystems) -> DeviceTraces:
         """The same blocks with the right-hand sides of other systems, without factoring again."""
-        found = self.eliminated.renewed(jnp.asarray(systems.h), self.by)
+        found = self.eliminated.renewed(on_device(systems.h), self.by)
         return DeviceTraces(systems, self.by, found)
 
     def _count(self) -> np.ndarray:
@@ -78,8 +79,8 @@ class DeviceTraces:
         columns = np.where(column < widths[:, None], systems.starts[:-1, None] + column, 0)
         group = Group(
             values,
-            jnp.asarray(rows),
-            jnp.asarray(columns.astype(np.int32)),
+            on_device(rows),
+            on_device(columns.astype(np.int32)),
             heights,
             widths,
             systems.positions,
@@ -110,7 +111,7 @@ class DeviceTraces:
         own_traces = np.full((*self.by.members.shape, numbers.shape[1]), NOWHERE, dtype=np.int32)
         real = self.by.members != NOWHERE
         own_traces[real] = numbers[self.by.members[real]]
-        shared = jnp.take(jnp.asarray(t), own_traces, mode="fill", fill_value=0.0)
+        shared = jnp.take(on_device(t), own_traces, mode="fill", fill_value=0.0)
         found = np.asarray(own_unknowns(e.top, e.z, shared, self.by.block, e.kept, C))
         place = np.full((len(e.kept), C), -1)
         number, at = np.nonzero(np.arange(C) < e.kept[:, None])
@@ -135,7 +136,7 @@ def eliminate(
     for own, kind in zip(shared, systems.kinds, strict=True):
         own[: len(kind.coupled)] = kind.coupled
     by = pieces([kind.members for kind in systems.kinds])
-    found = condense_all(values, shared, jnp.asarray(systems.h), by, rule, keep)
+    found = condense_all(values, shared, on_device(systems.h), by, rule, keep)
     if progress is not None:
         progress(len(systems.kinds), len(systems.kinds), 1.0)
     return DeviceTraces(systems, by, found)

@@ -18,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box, Domain
 from tessella.operators import Function, Orders, check_values, directional, function_name
@@ -173,7 +174,7 @@ def _derivative(function: Function, gamma: Orders, points: Array) -> Array:
     for start in range(0, len(points), CHUNK):
         pick = np.minimum(np.arange(start, start + CHUNK), len(points) - 1)
         try:
-            value = np.asarray(_compiled(function, gamma)(jnp.asarray(points[pick])))
+            value = np.asarray(_compiled(function, gamma)(on_device(points[pick])))
         except jax.errors.TracerArrayConversionError:
             if not any(gamma):
                 return np.asarray(function(points))

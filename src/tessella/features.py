@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.polynomial import Polynomial
 
+from tessella.arrays import namespace
 from tessella.domain import Array
 from tessella.operators import Orders
 
@@ -27,11 +28,13 @@ class Activation:
         gauss = Activation.from_function("gauss", lambda s: jnp.exp(-s**2))
         RandomFeatures(100, activation=gauss)
 
-    `from_function` differentiates by JAX; give the derivatives yourself when speed matters.
+    `from_function` differentiates by JAX; give the derivatives yourself when speed matters. `plain`
+    says that they also take and return NumPy arrays.
     """
 
     name: str
-    derivatives: Callable[[jax.Array, int], list[jax.Array]]
+    derivatives: Callable[[Any, int], list[Any]]
+    plain: bool = False
 
     @staticmethod
     def from_function(name: str, function: Callable[[jax.Array], jax.Array]) -> Activation:
@@ -49,11 +52,11 @@ def _derivative(f: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], ja
 
 
 def _by_polynomial(
-    base: Callable[[jax.Array], jax.Array], slope: Polynomial
-) -> Callable[[jax.Array, int], list[jax.Array]]:
+    base: Callable[[Any], Any], slope: Polynomial
+) -> Callable[[Any, int], list[Any]]:
     """For f' = slope(f): f^(k) = p_k(f) with p_0 = t and p_{k+1} = p_k' * slope."""
 
-    def derivatives(s: jax.Array, order: int) -> list[jax.Array]:
+    def derivatives(s: Any, order: int) -> list[Any]:
         f = base(s)
         p, values = Polynomial([0.0, 1.0]), [f]
         for _ in range(order):
@@ -64,26 +67,34 @@ def _by_polynomial(
     return derivatives
 
 
-def _horner(coefficients: Array, t: jax.Array) -> jax.Array:
-    value = jnp.full_like(t, coefficients[-1])
+def _horner(coefficients: Array, t: Any) -> Any:
+    value = coefficients[-1]
     for c in coefficients[-2::-1]:
         value = value * t + c
     return value
 
 
-def _sin_derivatives(s: jax.Array, order: int) -> list[jax.Array]:
-    sin, cos = jnp.sin(s), jnp.cos(s)
+def _tanh(s: Any) -> Any:
+    return namespace(s).tanh(s)
+
+
+def _sin_derivatives(s: Any, order: int) -> list[Any]:
+    sin, cos = namespace(s).sin(s), namespace(s).cos(s)
     cycle = [sin, cos, -sin, -cos]
     return [cycle[k % 4] for k in range(order + 1)]
 
 
 ACTIVATIONS: dict[str, Activation] = {
-    "tanh": Activation("tanh", _by_polynomial(jnp.tanh, Polynomial([1.0, 0.0, -1.0]))),
-    "sigmoid": Activation(
-        "sigmoid",
-        _by_polynomial(lambda s: 0.5 * (1 + jnp.tanh(0.5 * s)), Polynomial([0.0, 1.0, -1.0])),
-    ),
-    "sin": Activation("sin", _sin_derivatives),
+    own.name: own
+    for own in (
+        Activation("tanh", _by_polynomial(_tanh, Polynomial([1.0, 0.0, -1.0])), plain=True),
+        Activation(
+            "sigmoid",
+            _by_polynomial(lambda s: 0.5 * (1 + _tanh(0.5 * s)), Polynomial([0.0, 1.0, -1.0])),
+            plain=True,
+        ),
+        Activation("sin", _sin_derivatives, plain=True),
+    )
 }
 
 
@@ -158,24 +169,24 @@ class RandomFeatures:
 def shallow_derivatives(
     activation: Activation,
     layer: Layer,
-    z: list[jax.Array],
-    rates: list[jax.Array],
+    z: list[Any],
+    rates: list[Any],
     gammas: tuple[Orders, ...],
-) -> dict[Orders, jax.Array]:
-    """D^gamma act(w.z + b) = prod_i (w_i rate_i)^gamma_i act^(|gamma|) for one subdomain, (K, m).
+) -> dict[Orders, Any]:
+    """D^gamma act(w.z + b) = prod_i (w_i rate_i)^gamma_i act^(|gamma|), (..., K, m).
 
-    `z` are the normalised coordinates (one (m,) array per axis) and `rates` are dz_i/dx_i.
+    `z` are the normalised coordinates (one (..., m) array per axis) and `rates` are dz_i/dx_i;
+    leading axes count subdomains, of which the layer then has as many.
     """
-    s = layer.biases[:, None] + sum(
-        layer.weights[:, i, None] * z_i[None, :] for i, z_i in enumerate(z)
+    s = layer.biases[..., None] + sum(
+        layer.weights[..., i, None] * z_i[..., None, :] for i, z_i in enumerate(z)
     )
     values = activation.derivatives(s, max(sum(g) for g in gammas))
-    powers = [layer.weights[:, i] * rate for i, rate in enumerate(rates)]
+    powers = [layer.weights[..., i] * rate for i, rate in enumerate(rates)]
+    one = namespace(s).ones(())
     return {
         gamma: values[sum(gamma)]
-        * math.prod((p**g for p, g in zip(powers, gamma, strict=True)), start=jnp.ones(()))[
-            ..., None
-        ]
+        * math.prod((p**g for p, g in zip(powers, gamma, strict=True) if g), start=one)[..., None]
         for gamma in gammas
     }
 
@@ -190,9 +201,9 @@ def deep_derivatives(
     """The same for any depth, by forward-mode differentiation along the axes."""
 
     def network(coordinates: tuple[jax.Array, ...]) -> jax.Array:
-        state = jnp.stack(coordinates)
+        state = jnp.stack(coordinates, axis=-2)
         for layer in layers:
-            state = activation.derivatives(layer.weights @ state + layer.biases[:, None], 0)[0]
+            state = activation.derivatives(layer.weights @ state + layer.biases[..., None], 0)[0]
         return state
 
     def along(f: Callable[[tuple[jax.Array, ...]], jax.Array], axis: int):  # type: ignore[no-untyped-def]

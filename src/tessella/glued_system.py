@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tessella import device_traces, host_traces
+from tessella.arrays import on_device
 from tessella.assembly import Reduced
 from tessella.device_traces import DeviceTraces
 from tessella.domain import Array
@@ -118,7 +118,7 @@ class Traces(Reduced):
     eliminated: HostTraces | DeviceTraces
 
     def coefficients(self, y: Array) -> Array:
-        return self.eliminated.features(np.asarray(self.preconditioner.apply(jnp.asarray(y))))
+        return self.eliminated.features(np.asarray(self.preconditioner.apply(on_device(y))))
 
     def renewed(self, system: GluedSystem) -> Traces:  # type: ignore[override]
         """The right-hand side of another system with the same matrix, without factoring again."""

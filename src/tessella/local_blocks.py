@@ -12,9 +12,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import leading
 from tessella.assembly import CHUNK_BYTES
-from tessella.basis import basis_tables, evaluate_blocks
 from tessella.domain import Array
+from tessella.evaluation import basis_tables, evaluate_blocks
 from tessella.interfaces import Glued
 from tessella.linalg.threads import side_by_side
 from tessella.local_rows import LocalRows
@@ -110,4 +111,4 @@ def evaluate_local(
             basis, members[pick], rows, np.full(step, m), x, basis_tables(basis, x, own), own
         )
         part = slice(start, min(start + step, B))
-        yield part, made[: part.stop - part.start]
+        yield part, leading(made, part.stop - part.start)

@@ -27,6 +27,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.domain import Array
 
 Function = Callable[[Any], Any]
@@ -362,7 +363,7 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     found = {g: function_values(function, points) for g in plain}
     if higher:
         try:
-            results = _compiled(function, tuple(higher))(jnp.asarray(points))
+            results = _compiled(function, tuple(higher))(on_device(points))
         except jax.errors.TracerArrayConversionError:
             raise TypeError(
                 f"{function_name(function)} must be differentiated, which needs jax.numpy inside "

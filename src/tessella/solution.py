@@ -13,10 +13,12 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tessella.arrays import on_device
 from tessella.assembly import evaluate_all
-from tessella.basis import AnyBasis, Basis, basis_tables, evaluate_blocks, per_field
+from tessella.basis import AnyBasis, Basis, per_field
 from tessella.collocation import Grid
 from tessella.domain import Array
+from tessella.evaluation import basis_tables, evaluate_blocks
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
@@ -295,5 +297,5 @@ def error_monitor(
     exact = problem.exact_values(points).reshape(len(points), -1).T
     E, e = evaluate_all(problem, basis, points)
     spread = np.std(exact, axis=1)
-    target, spread = jnp.asarray(exact - e), jnp.asarray(np.where(spread > 0, spread, 1.0))
+    target, spread = on_device(exact - e), on_device(np.where(spread > 0, spread, 1.0))
     return ErrorMonitor(E, preconditioner, target, spread)

@@ -7,13 +7,15 @@ normalised window is a product of normalised one-dimensional windows, and only t
 
 from __future__ import annotations
 
+import itertools
 import math
+import operator
 from functools import cache
+from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import namespace
 from tessella.decomposition import Decomposition
 from tessella.domain import Array
 
@@ -36,25 +38,29 @@ def _bump_polynomial(order: int) -> tuple[tuple[int, int, float], ...]:
     return tuple((a, b, c) for (a, b), c in terms.items() if c)
 
 
-def bump(
-    x: jax.Array, centre: jax.Array, half_width: float | jax.Array, orders: int
-) -> list[jax.Array]:
+def bump(x: Any, centre: Any, half_width: Any, orders: int) -> list[Any]:
     """The unnormalised window along one axis and its derivatives up to `orders`; zero outside."""
-    h = (jnp.pi / 2) * (x - centre) / half_width
-    inside = jnp.abs(x - centre) < half_width
-    cos, sin = jnp.cos(h), jnp.sin(h)
-    rate = jnp.pi / (2 * half_width)
+    xp = namespace(x)
+    h = (np.pi / 2) * (x - centre) / half_width
+    inside = abs(x - centre) < half_width
+    cos, sin = (_powers(f(h), 4 + orders) for f in (xp.cos, xp.sin))
+    rate = np.pi / (2 * half_width)
     return [
-        jnp.where(inside, rate**k * sum(c * cos**a * sin**b for a, b, c in _bump_polynomial(k)), 0)
+        xp.where(inside, rate**k * sum(c * cos[a] * sin[b] for a, b, c in _bump_polynomial(k)), 0)
         for k in range(orders + 1)
     ]
 
 
-def quotient(top: list[jax.Array], bottom: list[jax.Array]) -> list[jax.Array]:
+def _powers(t: Any, most: int) -> list[Any]:
+    """1, t, t^2, ..., t^most."""
+    return list(itertools.accumulate([t] * most, operator.mul, initial=1.0))
+
+
+def quotient(top: list[Any], bottom: list[Any]) -> list[Any]:
     """Derivatives of top / bottom from those of both: (q b)^(k) = t^(k) solved for q^(k)."""
-    q: list[jax.Array] = []
+    q: list[Any] = []
     for k, t in enumerate(top):
-        known = sum((math.comb(k, i) * q[i] * bottom[k - i] for i in range(k)), jnp.zeros_like(t))
+        known: Any = sum(math.comb(k, i) * q[i] * bottom[k - i] for i in range(k))
         q.append((t - known) / bottom[0])
     return q
 
@@ -74,15 +80,6 @@ def bump_sums(decomposition: Decomposition, points: Array, orders: int) -> Array
         for offset in range(int((last - first).max(initial=0)) + 1):
             centre = lower + spacing * np.minimum(first + offset, last)
             counted = first + offset <= last
-            total += np.where(counted, _bump_stack(x, centre, half_width, orders), 0.0)
+            total += np.where(counted, np.stack(bump(x, centre, half_width, orders)), 0.0)
         axes.append(total)
     return np.stack(axes)
-
-
-def _bump_stack(x: Array, centre: Array, half_width: float, orders: int) -> Array:
-    return np.asarray(_jitted_bump(x, centre, half_width, orders))
-
-
-@jax.jit(static_argnames="orders")
-def _jitted_bump(x: jax.Array, centre: jax.Array, half_width: float, orders: int) -> jax.Array:
-    return jnp.stack(bump(x, centre, half_width, orders))

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella import archive
+from tessella.arrays import on_device
 from tessella.baselines.objective import Objective
 from tessella.baselines.training import State
 from tessella.basis import Basis
@@ -66,7 +67,7 @@ def load_checkpoint(
         )
     leaves, tree = jax.tree.flatten(fresh)
     try:
-        read = [jnp.asarray(arrays[f"state_{i}"]) for i in range(len(leaves))]
+        read = [on_device(arrays[f"state_{i}"]) for i in range(len(leaves))]
     except KeyError as missing:
         raise ValueError(f"{path} is damaged: {missing} is missing from it") from None
     return jax.tree.unflatten(tree, read), arrays["history"]

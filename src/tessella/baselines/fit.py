@@ -6,9 +6,9 @@ import dataclasses
 from pathlib import Path
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.assembly import Weighed, evaluate_matrix, weigh
 from tessella.baselines.checkpoint import describe_training, load_checkpoint, save_checkpoint
 from tessella.baselines.network import Parameters, initial_parameters
@@ -139,7 +139,7 @@ def _monitor(problem: Problem, basis: Basis, at: Array | None) -> Monitor | None
     exact = problem.exact_values(at)
     target = exact - problem.lift(Identity(), at)
     objective = build_objective(basis, at, problem.symbol(Identity(), at), target)
-    return Monitor(objective, jnp.asarray(float(np.std(exact)) or 1.0))
+    return Monitor(objective, on_device(float(np.std(exact)) or 1.0))
 
 
 def _train(

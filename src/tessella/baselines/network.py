@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.basis import Basis
 from tessella.features import Activation, Layer, deep_derivatives, shallow_derivatives
 from tessella.operators import Orders
@@ -29,8 +30,8 @@ def initial_parameters(basis: Basis) -> Parameters:
     J, C = basis.decomposition.count, basis.features.columns
     bound = 1 / math.sqrt(basis.features.count)
     output = np.random.default_rng([basis.seed, 1]).uniform(-bound, bound, (J, C))
-    layers = tuple(Layer(jnp.asarray(w), jnp.asarray(b)) for w, b in basis.layers)
-    return Parameters(layers, jnp.asarray(output))
+    layers = tuple(Layer(on_device(w), on_device(b)) for w, b in basis.layers)
+    return Parameters(layers, on_device(output))
 
 
 def apply_operator(

@@ -21,10 +21,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.assembly import gather_pairs
 from tessella.baselines.network import Parameters, apply_operator
-from tessella.basis import Basis, orders_below, window_coefficients, window_tables
+from tessella.basis import Basis
 from tessella.domain import Array
+from tessella.evaluation import orders_below, window_coefficients, window_tables
 from tessella.features import Activation
 from tessella.memory import require
 from tessella.operators import Orders
@@ -122,7 +124,7 @@ def build_objective(
         "use fewer points, hidden units or subdomains, or a smaller overlap",
     )
     tables = window_tables(basis, points, symbol)
-    gammas = orders_below(tuple(sorted(symbol)))
+    gammas = orders_below(tuple(sorted(symbol)), decomposition.windowed)
     scales = np.array([math.prod(decomposition.half_width ** -np.array(g)) for g in gammas])
     batches, seen_rows, seen_places, offset = [], [], [], 0
     for members, rows, heights in pairs or gather_pairs(decomposition, points, features.columns):
@@ -130,9 +132,9 @@ def build_objective(
         z = decomposition.offsets(points[rows], members) / decomposition.half_width
         batches.append(
             Batch(
-                jnp.asarray(members.astype(np.int32)),
-                jnp.asarray(rows),
-                jnp.asarray(z.swapaxes(1, 2)),
+                on_device(members.astype(np.int32)),
+                on_device(rows),
+                on_device(z.swapaxes(1, 2)),
                 coefficients * scales[:, None],
             )
         )
@@ -142,7 +144,7 @@ def build_objective(
         offset += rows.size
     places = _places(np.concatenate(seen_rows), np.concatenate(seen_places), len(points), offset)
     return Objective(
-        tuple(batches), jnp.asarray(places), jnp.asarray(target), gammas, features.function
+        tuple(batches), on_device(places), on_device(target), gammas, features.function
     )
 
 

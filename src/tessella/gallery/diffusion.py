@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import namespace
 from tessella.conditions import Dirichlet, Initial, Neumann
 from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
@@ -26,11 +26,13 @@ def variable_poisson(contrast: float = 0.8) -> Problem:
         )
 
     def a(p: Any) -> Any:
-        return 1 + contrast * jnp.sin(2 * jnp.pi * p[:, 0]) * jnp.sin(jnp.pi * p[:, 1])
+        xp = namespace(p)
+        return 1 + contrast * xp.sin(2 * np.pi * p[:, 0]) * xp.sin(np.pi * p[:, 1])
 
     def exact(p: Any) -> Any:
+        xp = namespace(p)
         x, y = p[:, 0], p[:, 1]
-        return jnp.exp(x) * jnp.sin(2 * jnp.pi * x) * jnp.cos(3 * y)
+        return xp.exp(x) * xp.sin(2 * np.pi * x) * xp.cos(3 * y)
 
     def source(p: Array) -> Array:
         x, y = p[:, 0], p[:, 1]
@@ -61,13 +63,14 @@ def poisson_3d(n: float = 2.0) -> Problem:
         raise ValueError(f"n must be a whole number >= 1, got {n!r}")
 
     def waves(p: Any, k: float) -> Any:
-        return jnp.prod(jnp.sin(k * jnp.pi * p), axis=1)
+        xp = namespace(p)
+        return xp.prod(xp.sin(k * np.pi * p), axis=1)
 
     def exact(p: Any) -> Any:
         return waves(p, 1) + waves(p, n)
 
     def source(p: Any) -> Any:
-        return 3 * jnp.pi**2 * (waves(p, 1) + n**2 * waves(p, n))
+        return 3 * np.pi**2 * (waves(p, 1) + n**2 * waves(p, n))
 
     return Problem(
         domain=Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0)),
@@ -85,9 +88,10 @@ def heat(alpha: float = 0.1, T: float = 1.0) -> Problem:
     modes = ((0, 0.5), (1, 0.5), (4, 0.25))
 
     def exact(p: Any) -> Any:
+        xp = namespace(p)
         x, t = p[:, 0], p[:, 1]
-        k = jnp.pi
-        return sum(a * jnp.cos(m * k * x) * jnp.exp(-alpha * (m * k) ** 2 * t) for m, a in modes)
+        k = np.pi
+        return sum(a * xp.cos(m * k * x) * xp.exp(-alpha * (m * k) ** 2 * t) for m, a in modes)
 
     return Problem(
         domain=Box(x=(0.0, 1.0), t=(0.0, T)),
@@ -110,8 +114,9 @@ def anisotropic_heat(T: float = 5.0) -> Problem:
     rate = (20 * np.pi) ** 2 * slow + np.pi**2 * fast
 
     def exact(p: Any) -> Any:
+        xp = namespace(p)
         x, y, t = p[:, 0], p[:, 1], p[:, 2]
-        return jnp.sin(20 * jnp.pi * x) * jnp.sin(jnp.pi * y) * jnp.exp(-rate * t)
+        return xp.sin(20 * np.pi * x) * xp.sin(np.pi * y) * xp.exp(-rate * t)
 
     return Problem(
         domain=Box(x=(0.0, 1.0), y=(0.0, 1.0), t=(0.0, T)),

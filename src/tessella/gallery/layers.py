@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import namespace
 from tessella.conditions import Dirichlet
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
@@ -23,15 +23,18 @@ def advection_diffusion(eps: float = 0.01) -> Problem:
     need_positive(eps=eps)
 
     def profile(x: Any) -> Any:
-        nothing = jnp.exp(-1 / eps)
-        return x - (jnp.exp((x - 1) / eps) - nothing) / (1 - nothing)
+        xp = namespace(x)
+        nothing = xp.exp(-1 / eps)
+        return x - (xp.exp((x - 1) / eps) - nothing) / (1 - nothing)
 
     def exact(p: Any) -> Any:
-        return profile(p[:, 0]) * jnp.sin(jnp.pi * p[:, 1])
+        xp = namespace(p)
+        return profile(p[:, 0]) * xp.sin(np.pi * p[:, 1])
 
     def source(p: Any) -> Any:
+        xp = namespace(p)
         x, y = p[:, 0], p[:, 1]
-        return (1 + eps * jnp.pi**2 * profile(x)) * jnp.sin(jnp.pi * y)
+        return (1 + eps * np.pi**2 * profile(x)) * xp.sin(np.pi * y)
 
     return Problem(
         domain=Box(x=(0.0, 1.0), y=(0.0, 1.0)),
@@ -49,8 +52,9 @@ def reaction_diffusion(eps: float = 1e-3) -> Problem:
     need_positive(eps=eps)
 
     def exact(p: Any) -> Any:
+        xp = namespace(p)
         x = p[:, 0]
-        ends = jnp.exp(-x / eps) + jnp.exp((x - 1) / eps)
+        ends = xp.exp(-x / eps) + xp.exp((x - 1) / eps)
         return 1 - ends / (1 + np.exp(-1 / eps))
 
     return Problem(

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
-
+from tessella.arrays import namespace
 from tessella.conditions import Dirichlet, Transmission
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Method, Preset, fixed, need_positive
@@ -27,7 +26,8 @@ def inclusion(contrast: float = 10.0) -> Problem:
     bend = (contrast - 1) / (contrast + 1)
 
     def exact(p: Any) -> Any:
-        r2 = jnp.maximum(p[:, 0] ** 2 + p[:, 1] ** 2, RADIUS**2)
+        xp = namespace(p)
+        r2 = xp.maximum(p[:, 0] ** 2 + p[:, 1] ** 2, RADIUS**2)
         return p[:, 0] * (1 - bend * RADIUS**2 / r2)
 
     box = Box(x=(-1.0, 1.0), y=(-1.0, 1.0))

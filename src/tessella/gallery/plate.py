@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
+import numpy as np
 
+from tessella.arrays import namespace
 from tessella.conditions import Dirichlet, Neumann
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, side_by_side
@@ -20,13 +21,15 @@ def plate(n: float = 2.0) -> Problem:
     """
     if n != int(n) or n < 1:
         raise ValueError(f"n must be a whole number >= 1, got {n!r}")
-    k, q = 2 * jnp.pi, 2 * jnp.pi * n
+    k, q = 2 * np.pi, 2 * np.pi * n
 
     def exact(p: Any) -> Any:
-        return (jnp.sin(k * p[:, 0] / 2) * jnp.sin(q * p[:, 1] / 2)) ** 2
+        xp = namespace(p)
+        return (xp.sin(k * p[:, 0] / 2) * xp.sin(q * p[:, 1] / 2)) ** 2
 
     def load(p: Any) -> Any:
-        a, b = jnp.cos(k * p[:, 0]), jnp.cos(q * p[:, 1])
+        xp = namespace(p)
+        a, b = xp.cos(k * p[:, 0]), xp.cos(q * p[:, 1])
         return (2 * k**2 * q**2 * a * b - k**4 * a * (1 - b) - q**4 * b * (1 - a)) / 4
 
     return Problem(

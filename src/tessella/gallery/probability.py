@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import jax.numpy as jnp
+import numpy as np
 
+from tessella.arrays import namespace
 from tessella.conditions import Dirichlet, Initial
 from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
@@ -27,10 +28,11 @@ def fokker_planck(diffusion: float = 0.25, T: float = 2.0) -> Problem:
         )
 
     def exact(p: Any) -> Any:
+        xp = namespace(p)
         x, t = p[:, 0], p[:, 1]
-        mean = 1.5 * jnp.exp(-t)
-        variance = diffusion + (0.3**2 - diffusion) * jnp.exp(-2 * t)
-        return jnp.exp(-((x - mean) ** 2) / (2 * variance)) / jnp.sqrt(2 * jnp.pi * variance)
+        mean = 1.5 * xp.exp(-t)
+        variance = diffusion + (0.3**2 - diffusion) * xp.exp(-2 * t)
+        return xp.exp(-((x - mean) ** 2) / (2 * variance)) / xp.sqrt(2 * np.pi * variance)
 
     def position(p: Any) -> Any:
         return p[:, 0]

@@ -22,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
+from tessella.arrays import on_device, on_host
 from tessella.domain import Array
 
 UNROLL = 32
@@ -69,9 +70,32 @@ class BlockMatrix:
     shape: tuple[int, int]
     lookup: Lookup | None = None
 
-    @jax.jit
-    def matvec(self, v: jax.Array) -> jax.Array:
+    def matvec(self, v: Any) -> jax.Array:
         """M v."""
+        if not self._by_numpy(v):
+            return self._compiled_matvec(v)
+        out, v = np.zeros(self.shape[0]), np.asarray(v)
+        for g in self.groups:
+            local = v[np.asarray(g.columns)][:, None, :] @ np.asarray(g.values)
+            out += np.bincount(np.asarray(g.rows).ravel(), local.ravel(), self.shape[0])
+        return on_device(out)
+
+    def rmatvec(self, u: Any) -> jax.Array:
+        """M^T u."""
+        if not self._by_numpy(u):
+            return self._compiled_rmatvec(u)
+        out, u = np.zeros(self.shape[1]), np.asarray(u)
+        for g in self.groups:
+            local = np.asarray(g.values) @ u[np.asarray(g.rows)][:, :, None]
+            out += np.bincount(np.asarray(g.columns).ravel(), local.ravel(), self.shape[1])
+        return on_device(out)
+
+    def _by_numpy(self, vector: Any) -> bool:
+        """Whether a product can do without XLA, which would compile it for this pattern first."""
+        return on_host(vector, *(g.values for g in self.groups))
+
+    @jax.jit
+    def _compiled_matvec(self, v: jax.Array) -> jax.Array:
         if self.lookup is not None:
             # The barriers keep XLA from gathering v for every row, and from reading the values in
             # the order of the whole's rows. One reduction is three times faster than fused sums.
@@ -89,8 +113,7 @@ class BlockMatrix:
         return sum(parts[1:], parts[0])
 
     @jax.jit
-    def rmatvec(self, u: jax.Array) -> jax.Array:
-        """M^T u."""
+    def _compiled_rmatvec(self, u: jax.Array) -> jax.Array:
         # The barrier keeps XLA from repeating the gather for every column.
         local = [
             _contract_rows(g.values, jax.lax.optimization_barrier(u[g.rows])) for g in self.groups
@@ -120,7 +143,7 @@ class BlockMatrix:
         """
         if self.shape != other.shape:
             return False
-        v = jnp.asarray(np.random.default_rng(0).standard_normal(self.shape[1]))
+        v = on_device(np.random.default_rng(0).standard_normal(self.shape[1]))
         return same_numbers(np.asarray(self.matvec(v)), np.asarray(other.matvec(v)))
 
     def blocks(self) -> Iterator[Block]:
@@ -146,11 +169,9 @@ class BlockMatrix:
 
     def scale_rows(self, factors: Array) -> BlockMatrix:
         """diag(factors) M."""
-        f = jnp.asarray(factors)
-        return BlockMatrix(
-            tuple(g._replace(values=g.values * f[g.rows][:, None, :]) for g in self.groups),
-            self.shape,
-        )
+        f = on_device(factors)
+        groups = (g._replace(values=_scaled_rows(g.values, g.rows, f)) for g in self.groups)
+        return BlockMatrix(tuple(groups), self.shape)
 
     def select(self, kept: np.ndarray) -> BlockMatrix:
         """The columns `kept` (sorted), in that order: M_hat of the paper."""
@@ -167,9 +188,9 @@ class BlockMatrix:
             values = np.take_along_axis(np.asarray(g.values), order[:, :, None], axis=1)
             groups.append(
                 Group(
-                    jnp.asarray(np.where((new >= 0)[:, :, None], values, 0.0)),
+                    on_device(np.where((new >= 0)[:, :, None], values, 0.0)),
                     g.rows,
-                    jnp.asarray(np.maximum(new, 0).astype(np.int32)),
+                    on_device(np.maximum(new, 0).astype(np.int32)),
                     g.heights,
                     widths,
                     g.positions,
@@ -187,14 +208,13 @@ class BlockMatrix:
                 groups.append(g)
             elif len(tall):
                 groups.append(
-                    Group(
-                        g.values[tall],
-                        g.rows[tall],
-                        g.columns[tall],
-                        g.heights[tall],
-                        g.widths[tall],
-                        None if g.positions is None else g.positions[tall],
-                        g.level,
+                    g._replace(
+                        values=on_device(np.asarray(g.values)[tall]),
+                        rows=on_device(np.asarray(g.rows)[tall]),
+                        columns=on_device(np.asarray(g.columns)[tall]),
+                        heights=g.heights[tall],
+                        widths=g.widths[tall],
+                        positions=None if g.positions is None else g.positions[tall],
                     )
                 )
         return BlockMatrix(tuple(groups), self.shape)
@@ -229,15 +249,15 @@ class BlockMatrix:
         for g in self.groups:
             values = g.values
             if columns is not None:
-                values = values * columns[np.asarray(g.columns)][:, :, None]
-            squares = np.asarray(jnp.einsum("bcm,bcm->bm", values, values))
+                values = on_device(np.asarray(values) * columns[np.asarray(g.columns)][:, :, None])
+            squares = squared_sums(values, 1)
             np.add.at(out, np.asarray(g.rows), squares)
         return out
 
     def column_norms_squared(self) -> Array:
         out = np.zeros(self.shape[1])
         for g in self.groups:
-            squares = np.asarray(jnp.einsum("bcm,bcm->bc", g.values, g.values))
+            squares = squared_sums(g.values, 2)
             np.add.at(out, np.asarray(g.columns), squares)
         return out
 
@@ -299,6 +319,30 @@ def _look_up(parts: list[jax.Array], table: jax.Array) -> jax.Array:
     return out
 
 
+def _scaled_rows(values: jax.Array, rows: jax.Array, factors: jax.Array) -> jax.Array:
+    """values[b, c, i] * factors[rows[b, i]]."""
+    if on_host(values):
+        return on_device(np.asarray(values) * np.asarray(factors)[np.asarray(rows)][:, None, :])
+    return values * factors[rows][:, None, :]
+
+
+def squared_sums(values: jax.Array, axis: int) -> Array:
+    """Sums of squares over the columns (axis 1) or the rows (2) of every block."""
+    to = "bcm,bcm->bm" if axis == 1 else "bcm,bcm->bc"
+    if on_host(values):
+        host = np.asarray(values)
+        return np.einsum(to, host, host)
+    return np.asarray(jnp.einsum(to, values, values))
+
+
+def largest_entries(values: jax.Array, axis: int | tuple[int, ...]) -> Array:
+    """Largest absolute values along some axes; NaN where there is one."""
+    if on_host(values):
+        host = np.asarray(values)
+        return np.maximum(host.max(axis=axis, initial=0.0), -host.min(axis=axis, initial=0.0))
+    return np.asarray(jnp.abs(values).max(axis=axis, initial=0.0))
+
+
 def _contract_columns(values: jax.Array, v: jax.Array) -> jax.Array:
     """sum_c values[b, c, m] v[b, c]."""
     C = values.shape[1]
@@ -324,7 +368,12 @@ def beside(matrices: Sequence[BlockMatrix]) -> BlockMatrix:
     groups: list[Group] = []
     columns = level = 0
     for A in matrices:
-        groups += [g._replace(columns=g.columns + columns, level=g.level + level) for g in A.groups]
+        groups += [
+            g._replace(
+                columns=on_device(np.asarray(g.columns) + np.int32(columns)), level=g.level + level
+            )
+            for g in A.groups
+        ]
         columns += A.shape[1]
         level += 1 + max((g.level for g in A.groups), default=0)
     return BlockMatrix(tuple(groups), (matrices[0].shape[0], columns))
@@ -386,9 +435,9 @@ def from_blocks(
             columns[k, : widths[b]] = blocks[b].columns
         groups.append(
             Group(
-                jnp.asarray(values),
-                jnp.asarray(rows),
-                jnp.asarray(columns),
+                on_device(values),
+                on_device(rows),
+                on_device(columns),
                 heights[members],
                 widths[members],
                 None if positions is None else positions[members],

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, svds
 
+from tessella.arrays import on_device
 from tessella.domain import Array
-from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.block_matrix import BlockMatrix, largest_entries
 from tessella.linalg.gramian import gramian, pattern
 from tessella.linalg.iteration import checked
 from tessella.linalg.krylov import NormalEquations
@@ -238,7 +238,7 @@ def _normal(system: NormalEquations, v: Array) -> Array:
 
 
 def _precondition(system: NormalEquations, v: Array) -> Array:
-    return np.asarray(system.precondition(jnp.asarray(v)))
+    return np.asarray(system.precondition(on_device(v)))
 
 
 def _owned(system: SchwarzSystem) -> np.ndarray:
@@ -271,7 +271,7 @@ def _shape(A: BlockMatrix) -> tuple[int, int]:
 def _has_zero_column(A: BlockMatrix) -> bool:
     largest = np.zeros(A.shape[1])
     for g in A.groups:
-        np.maximum.at(largest, np.asarray(g.columns), np.asarray(jnp.abs(g.values).max(axis=2)))
+        np.maximum.at(largest, np.asarray(g.columns), largest_entries(g.values, 2))
     return A.shape[0] >= A.shape[1] and bool(np.any(largest == 0))
 
 

@@ -20,6 +20,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iteration import (
@@ -50,7 +51,7 @@ class Deflated:
         """c = R^-1 Q^T b: the least-squares solution in the coarse columns alone."""
         if self.factors is None:
             return jnp.zeros(self.shape[1])
-        return jnp.asarray(self.factors.solve(np.asarray(b))[0])
+        return on_device(self.factors.solve(np.asarray(b))[0])
 
     def left_over(self, b: jax.Array) -> jax.Array:
         """P b."""
@@ -108,7 +109,7 @@ class DeflatedLSQR(Iterative[Deflated]):
     ) -> SolverResult:
         """min |A x - b| for a state made by `init`."""
         right_hand_side_norm(b, state.shape[0], self.sizes)
-        whole = jnp.asarray(b)
+        whole = on_device(b)
 
         def watch(y: jax.Array) -> jax.Array:
             assert monitor is not None

@@ -17,6 +17,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg.batched_qr import (
     NOWHERE,
@@ -88,7 +89,7 @@ class DeviceFactors:
 
     def solve(self, B: Array) -> tuple[Array, float]:
         """Least-squares solutions for the columns of B, and the squared norm of all residuals."""
-        b = jnp.asarray(B.T)
+        b = on_device(B.T)
         lost = [jnp.sum(b[:, self.plan.untouched] ** 2)]
         finished: list[list[jax.Array]] = [[]]
         for level in self.levels:
@@ -136,7 +137,7 @@ class _Climb:
     def __init__(self, A: BlockMatrix, plan: Elimination, scale: Array) -> None:
         self.plan = plan
         self.groups = A.groups
-        self.scales = [jnp.asarray(scale)[g.columns] for g in A.groups]
+        self.scales = [on_device(scale)[g.columns] for g in A.groups]
         self.home = [(g, b) for g, group in enumerate(A.groups) for b in range(len(group.heights))]
         self.below: list[Batch] = []
         self.handed: list[jax.Array] = []

@@ -22,8 +22,9 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
+from tessella.arrays import on_device
 from tessella.domain import Array
-from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.block_matrix import BlockMatrix, largest_entries
 from tessella.linalg.loops import CHUNK, LOOPS, Iterate, Monitor, Tests, run_on_host, run_until
 
 SMALLEST_TOLERANCE = 1e-16
@@ -171,9 +172,9 @@ class Iterative(ABC, Generic[State]):
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
         begin, loop = type(self)._begin, LOOPS.get(jax.default_backend(), run_until)
         if self.on_host:
-            iterate, loop = begin(state, jnp.asarray(b)), run_on_host
+            iterate, loop = begin(state, on_device(b)), run_on_host
         else:
-            iterate = _started(begin, state, jnp.asarray(b))
+            iterate = _started(begin, state, on_device(b))
         if bool(iterate.exhausted):
             return SolverResult(iterate.x, 0, Stop.OPTIMUM, History(), norm_b)
         usual = type(self)(max_iterations=self.max_iterations)
@@ -234,7 +235,7 @@ def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> Blo
             f"the matrix has {A.shape[0]} rows, {A.shape[1]} columns and {len(A.groups)} groups of "
             f"blocks: there is nothing to solve; if a filter removed every feature, lower sigma"
         )
-    largest = np.concatenate([np.asarray(_largest_entries(g.values)) for g in A.groups])
+    largest = np.concatenate([largest_entries(g.values, (1, 2)) for g in A.groups])
     bad = np.flatnonzero(~np.isfinite(largest))
     if bad.size:
         raise ValueError(
@@ -271,12 +272,6 @@ def _check_size(size: float, sizes: tuple[float, float], what: str) -> None:
 
 
 _VERDICTS = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
-
-
-@jax.jit
-def _largest_entries(values: jax.Array) -> jax.Array:
-    """Of every block; NaN where there is one."""
-    return jnp.abs(values).max(axis=(1, 2), initial=0.0)
 
 
 @partial(jax.jit, static_argnums=0)

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg import batched_qr, dense_qr, device_qr
-from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.block_matrix import BlockMatrix, squared_sums
 from tessella.linalg.dense_qr import FrontFactor, Leftover
 from tessella.linalg.device_qr import DeviceFactors
 from tessella.linalg.elimination import Elimination, Front, eliminate
@@ -84,9 +84,9 @@ class NestedQR:
         x, residual = state.solve(b)
         error = np.zeros(0)
         if monitor is not None:
-            error = np.array([float(monitor(jnp.asarray(x)))])
+            error = np.array([float(monitor(on_device(x)))])
         history = History(np.array([residual]), np.array([np.nan]), error)
-        return SolverResult(jnp.asarray(x), 0, Stop.DIRECT, history, residual)
+        return SolverResult(on_device(x), 0, Stop.DIRECT, history, residual)
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ def _column_scale(A: BlockMatrix) -> Array:
     squares = np.zeros(A.shape[1])
     for g in A.groups:
         filled = np.arange(g.columns.shape[1]) < g.widths[:, None]
-        norms = np.asarray(jnp.einsum("bcm,bcm->bc", g.values, g.values))
+        norms = squared_sums(g.values, 2)
         np.add.at(squares, np.asarray(g.columns)[filled], norms[filled])
     if not np.all(np.isfinite(squares)):
         column = int(np.flatnonzero(~np.isfinite(squares))[0])

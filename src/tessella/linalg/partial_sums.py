@@ -15,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 
+from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group
 
@@ -83,9 +83,9 @@ def add_dense_rows(M: BlockMatrix, dense: Sequence[Array], scales: Sequence[floa
         rows = m + k * tree.rows + np.stack([sums, tree.parent[:-1]], axis=1)
         groups.append(
             Group(
-                jnp.asarray(np.tile([-scale, scale], (len(sums), 1, 1))),
-                jnp.asarray(rows.astype(np.int32)),
-                jnp.asarray((n + k * len(sums) + sums)[:, None].astype(np.int32)),
+                on_device(np.tile([-scale, scale], (len(sums), 1, 1))),
+                on_device(rows.astype(np.int32)),
+                on_device((n + k * len(sums) + sums)[:, None].astype(np.int32)),
                 np.full(len(sums), 2),
                 np.ones(len(sums), dtype=np.int64),
                 tree.positions[:-1],
@@ -110,10 +110,11 @@ def _with_rows(
     B, C = g.columns.shape
     columns, blocks = np.asarray(g.columns), np.arange(B)
     filled = np.arange(C) < g.widths[:, None]
-    values = jnp.concatenate([g.values, jnp.zeros((B, C, len(dense)))], axis=2)
+    values = np.concatenate([np.asarray(g.values), np.zeros((B, C, len(dense)))], axis=2)
     rows = np.concatenate([np.asarray(g.rows), np.zeros((B, len(dense)), dtype=np.int32)], axis=1)
     for k, (q, scale, start) in enumerate(zip(dense, scales, starts, strict=True)):
-        own = np.where(filled, scale * q[columns], 0.0)
-        values = values.at[blocks, :, g.heights + k].set(own)
+        values[blocks, :, g.heights + k] = np.where(filled, scale * q[columns], 0.0)
         rows[blocks, g.heights + k] = start + blocks
-    return g._replace(values=values, rows=jnp.asarray(rows), heights=g.heights + len(dense))
+    return g._replace(
+        values=on_device(values), rows=on_device(rows), heights=g.heights + len(dense)
+    )

@@ -8,6 +8,10 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from scipy.linalg.lapack import dtrtrs
+
+from tessella.arrays import on_device, on_host
 
 
 class TriangularGroup(NamedTuple):
@@ -30,17 +34,31 @@ class TriangularBlocks:
     groups: tuple[TriangularGroup, ...]
     size: int
 
-    @jax.jit
     def apply(self, y: jax.Array) -> jax.Array:
         """a = S^-1 y."""
         return self._solve(y, transpose=False)
 
-    @jax.jit
     def adjoint(self, a: jax.Array) -> jax.Array:
         """S^-T a."""
         return self._solve(a, transpose=True)
 
     def _solve(self, x: jax.Array, transpose: bool) -> jax.Array:
+        if not on_host(x, *(g.R for g in self.groups)):
+            return self._compiled_solve(x, transpose)
+        out, own = np.zeros(self.size), np.asarray(x)
+        for g in self.groups:
+            R, columns, filled = (np.asarray(part) for part in g)
+            for factor, places, used in zip(R, columns, filled, strict=True):
+                k = int(np.count_nonzero(used))
+                # LAPACK reads R by columns, so its transpose is what it takes without a copy.
+                solved, _ = dtrtrs(
+                    factor[:k, :k].T, own[places[:k]], lower=1, trans=int(not transpose)
+                )
+                out[places[:k]] += solved
+        return on_device(out)
+
+    @partial(jax.jit, static_argnames="transpose")
+    def _compiled_solve(self, x: jax.Array, transpose: bool) -> jax.Array:
         out = jnp.zeros(self.size)
         for g in self.groups:
             local = jnp.where(g.filled, x[g.columns], 0.0)

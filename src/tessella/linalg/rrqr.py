@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from numbers import Real
 from typing import ClassVar, NamedTuple
 
-import jax.numpy as jnp
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
+from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.preconditioners import (
@@ -216,10 +216,8 @@ def _filtered_group(
         columns[b, : len(k)] = own[b, k]
     filled = np.arange(C) < ranks[:, None]
     return (
-        group._replace(
-            values=jnp.asarray(values[:, :C]), columns=jnp.asarray(columns), widths=ranks
-        ),
-        TriangularGroup(jnp.asarray(R), jnp.asarray(columns), jnp.asarray(filled)),
+        group._replace(values=on_device(values[:, :C]), columns=on_device(columns), widths=ranks),
+        TriangularGroup(on_device(R), on_device(columns), on_device(filled)),
     )
 
 

@@ -1,0 +1,35 @@
+"""NumPy and JAX side by side: formulas written once for both, and the way from one to the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+
+def namespace(x: Any) -> Any:
+    """`numpy` for its arrays and plain numbers, else `jax.numpy`."""
+    return np if isinstance(x, np.ndarray | np.generic | float | int) else jnp
+
+
+def on_device(x: Any) -> jax.Array:
+    """A NumPy array where JAX computes; on a CPU both may share memory, so it is not to be changed.
+
+    Unlike `jnp.asarray`, which compiles a program for every new shape (24 ms), it compiles nothing.
+    """
+    return jax.device_put(x)
+
+
+def on_host(*arrays: Any) -> bool:
+    """Whether these are plain numbers in the CPU's memory: none is traced, and no GPU is used."""
+    traced = any(isinstance(x, jax.core.Tracer) for x in arrays)
+    return not traced and jax.default_backend() == "cpu"
+
+
+def leading(x: jax.Array, count: int) -> jax.Array:
+    """x[:count], compiling nothing on a CPU."""
+    if count == len(x):
+        return x
+    return on_device(np.asarray(x)[:count]) if on_host(x) else x[:count]
