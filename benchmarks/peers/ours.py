@@ -1,4 +1,4 @@
-"""tessella: side by side at chosen sizes, to a tolerance, and overlapping for comparison."""
+"""tessella: side by side at chosen sizes, in slabs of time, to a tolerance, and overlapping."""
 
 from __future__ import annotations
 
@@ -33,6 +33,12 @@ WINDOWED: dict[str, list[tuple[Any, int]]] = {
     "helmholtz": [(8, 100), (12, 150)],
     "layer": [((16, 2), 100), ((24, 2), 150)],
 }
+
+MARCHED: dict[str, list[tuple[int, Any, int]]] = {
+    "wave-0.2": [(4, (4, 4, 1), 200), (4, (4, 4, 1), 300), (4, (5, 5, 1), 400)],
+    "wave-0.1": [(8, (8, 8, 1), 200), (8, (8, 8, 1), 300), (8, (10, 10, 1), 400)],
+}
+"""Slabs, subdomains per axis of a slab and features of each."""
 
 TOLERANCES = (1e-4, 1e-6, 1e-8)
 PATIENCE = 20.0
@@ -76,12 +82,37 @@ def to_tolerance(case: Case, tol: float) -> Answer:
     return ts.solve(_blind(case), tol=tol, patience=PATIENCE)
 
 
+def in_slabs(case: Case, slabs: int, subdomains: Any, features: int) -> Answer:
+    return ts.march(
+        _blind(case),
+        slabs,
+        coupling="interfaces",
+        subdomains=subdomains,
+        features=features,
+        estimate=False,
+    )
+
+
+def _slabs(name: str) -> list[Settings]:
+    if name not in MARCHED:
+        raise NotApplicableError("has no time axis, or one that a single solve covers")
+    return [{"slabs": n, "subdomains": S, "features": K} for n, S, K in MARCHED[name]]
+
+
 SIDE_BY_SIDE = Peer(
     "tessella",
     "ts.solve(problem, coupling='interfaces', subdomains, features), NestedQR; all "
     "conditions soft, no ansatz; no error estimate, as no peer at fixed size makes one",
     lambda name, case: _chosen(GLUED, name),
     side_by_side,
+    compiled=True,
+)
+IN_SLABS = Peer(
+    "tessella march",
+    "ts.march(problem, slabs, coupling='interfaces', subdomains, features): one slab after the "
+    "other, factored once; no error estimate",
+    lambda name, case: _slabs(name),
+    in_slabs,
     compiled=True,
 )
 TO_TOLERANCE = Peer(

@@ -12,6 +12,7 @@ from benchmarks.peers.tables import finished
 
 LOOKS: dict[str, tuple[str, str]] = {
     "tessella": ("#D55E00", "o"),
+    "tessella march": ("#8C510A", "h"),
     "tessella tol": ("#CC79A7", "*"),
     "tessella overlap": ("#E69F00", "s"),
     "paper's recipe": ("#000000", "X"),

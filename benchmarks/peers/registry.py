@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from benchmarks.peers.deep_xde import DEEPXDE
 from benchmarks.peers.ng_solve import NGSOLVE
-from benchmarks.peers.ours import OVERLAPPING, SIDE_BY_SIDE, TO_TOLERANCE
+from benchmarks.peers.ours import IN_SLABS, OVERLAPPING, SIDE_BY_SIDE, TO_TOLERANCE
 from benchmarks.peers.peer import Peer
 from benchmarks.peers.recipe import RECIPE
 from benchmarks.peers.scikit_fem import SCIKIT_FEM
@@ -15,6 +15,7 @@ PEERS: dict[str, Peer] = {
     peer.name: peer
     for peer in (
         SIDE_BY_SIDE,
+        IN_SLABS,
         TO_TOLERANCE,
         OVERLAPPING,
         RECIPE,
