@@ -4,6 +4,10 @@ import os
 import subprocess
 import sys
 
+import pytest
+
+import tessella as ts
+
 FOLDER = "import jax, tessella; print(0, jax.config.jax_compilation_cache_dir)"
 
 SOLVE = """
@@ -12,7 +16,7 @@ compiled = []
 jax.monitoring.register_event_listener(lambda name, **_: compiled.append(name))
 import tessella as ts
 problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Dirichlet()])
-ts.solve(problem, subdomains=3, features=7)
+ts.solve(problem, subdomains=3, features=7, solver="rrqr-lsqr")
 print(compiled.count("/jax/compilation_cache/cache_hits"), jax.config.jax_compilation_cache_dir)
 """
 
@@ -47,3 +51,13 @@ def test_a_folder_set_for_jax_is_left_alone(tmp_path):
 def test_the_cache_can_be_switched_off(tmp_path):
     assert run(FOLDER, TESSELLA_CACHE="off", XDG_CACHE_HOME=str(tmp_path))[1] == "None"
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("coupling", ["overlap", "interfaces"])
+def test_a_small_direct_solve_compiles_nothing(coupling, compilations):
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    problem = ts.Problem(square, ts.Equation(-ts.Laplacian(), 1.0), [ts.Dirichlet()])
+    before = compilations()
+    solution = ts.solve(problem, subdomains=2, features=23, coupling=coupling)
+    solution(square.grid((5, 5)))
+    assert compilations() == before

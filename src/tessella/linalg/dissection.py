@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 import scipy.sparse
@@ -25,6 +26,28 @@ class Node:
     blocks: np.ndarray
     children: list[Node] = field(default_factory=list)
     level: int = 0
+
+
+class Neighbours(NamedTuple):
+    """Those of block i are indices[starts[i] : starts[i + 1]]; scipy.sparse, without its checks."""
+
+    indices: np.ndarray
+    starts: np.ndarray
+
+    def among(self, part: np.ndarray) -> Neighbours:
+        """Of the blocks where the mask `part` is, numbered anew."""
+        row = np.repeat(np.arange(len(part)), np.diff(self.starts))
+        kept = part[row] & part[self.indices]
+        number = np.cumsum(part) - 1
+        sizes = np.bincount(number[row[kept]], minlength=np.count_nonzero(part))
+        return Neighbours(number[self.indices[kept]], np.concatenate([[0], np.cumsum(sizes)]))
+
+    def components(self) -> tuple[int, np.ndarray]:
+        n = len(self.starts) - 1
+        ones = np.ones(len(self.indices), dtype=np.int8)
+        graph = scipy.sparse.csr_array((ones, self.indices, self.starts), shape=(n, n))
+        count, part = connected_components(graph, directed=False)
+        return int(count), part
 
 
 def block_graph(rows: Sequence[np.ndarray], n_rows: int) -> scipy.sparse.csr_array:
@@ -53,7 +76,8 @@ def dissect(
     """
     if positions is None:
         positions = _distances(graph)
-    root = _split(np.arange(len(weights)), graph, weights, positions, leaf)
+    neighbours = Neighbours(graph.indices, graph.indptr)
+    root = _split(np.arange(len(weights)), neighbours, weights, positions, leaf)
     _number(root, 0)
     return root
 
@@ -65,57 +89,55 @@ def _number(node: Node, level: int) -> None:
 
 
 def _split(
-    nodes: np.ndarray,
-    graph: scipy.sparse.csr_array,
-    weights: np.ndarray,
-    positions: Array,
-    leaf: int,
+    nodes: np.ndarray, graph: Neighbours, weights: np.ndarray, positions: Array, leaf: int
 ) -> Node:
-    if len(nodes) <= 1 or weights[nodes].sum() <= leaf:
+    """The tree of these blocks, of which `graph`, `weights` and `positions` are."""
+    if len(nodes) <= 1 or weights.sum() <= leaf:
         return Node(nodes)
-    local = graph[nodes][:, nodes]
-    count, part = connected_components(local, directed=False)
+
+    def split(part: np.ndarray) -> Node:
+        if weights[part].sum() <= leaf:
+            return Node(nodes[part])
+        return _split(nodes[part], graph.among(part), weights[part], positions[part], leaf)
+
+    count, part = graph.components()
     if count > 1:
-        parts = [nodes[part == k] for k in range(count)]
-        children = [_split(p, graph, weights, positions, leaf) for p in parts]
-        return Node(np.zeros(0, dtype=np.int64), children)
-    found = _separator(local, weights[nodes], positions[nodes])
+        return Node(np.zeros(0, dtype=np.int64), [split(part == k) for k in range(count)])
+    found = _separator(graph, weights, positions)
     if found is None:
         return Node(nodes)
     separator, sides = found
-    children = [
-        _split(nodes[side], graph, weights, positions, leaf) for side in sides if side.any()
-    ]
-    return Node(nodes[separator], children)
+    return Node(nodes[separator], [split(side) for side in sides if side.any()])
 
 
 def _separator(
-    graph: scipy.sparse.csr_array, weights: np.ndarray, positions: Array
+    graph: Neighbours, weights: np.ndarray, positions: Array
 ) -> tuple[np.ndarray, list[np.ndarray]] | None:
     """Cheapest slab across some axis: light, and leaving two parts of like weight.
 
     A cut puts the blocks up to some coordinate on one side; the blocks of either side that touch
-    the other side form a slab that separates what is left.
+    the other side form a slab that separates what is left. Every block touches itself.
     """
     best: tuple[float, np.ndarray, list[np.ndarray]] | None = None
     total = weights.sum()
-    for axis in range(positions.shape[1]):
-        x = positions[:, axis]
-        for cut in _cuts(x):
-            left = x <= cut
-            right = ~left
-            for side, other in ((left, right), (right, left)):
-                separator = side & (graph @ other.astype(np.int32) > 0)
-                rest = side & ~separator
-                if not rest.any() and not other.any():
-                    continue
-                a, b = float(weights[rest].sum()), float(weights[other].sum())
-                # One part must shrink, or the recursion would only peel.
-                if max(a, b) > 0.9 * total:
-                    continue
-                cost = float(weights[separator].sum()) + 0.3 * abs(a - b)
-                if best is None or cost < best[0]:
-                    best = cost, separator, [rest, other]
+    for x in positions.T:
+        cuts = _cuts(x)[:, None]
+        if not len(cuts):
+            continue
+        reached = x[graph.indices]
+        farthest = [f.reduceat(reached, graph.starts[:-1]) for f in (np.maximum, np.minimum)]
+        left = x <= cuts
+        sides = np.stack([left, ~left], axis=1)  # (cuts, 2, blocks)
+        touching = np.stack([farthest[0] > cuts, farthest[1] <= cuts], axis=1)
+        rest = sides & ~touching
+        a, b = rest @ weights, sides[:, ::-1] @ weights
+        cost = (sides & touching) @ weights + 0.3 * np.abs(a - b)
+        # One part must shrink, or the recursion would only peel.
+        cost = np.where(np.maximum(a, b) > 0.9 * total, np.inf, cost)
+        k, side = np.unravel_index(np.argmin(cost), cost.shape)
+        if cost[k, side] < (np.inf if best is None else best[0]):
+            separator = sides[k, side] & touching[k, side]
+            best = float(cost[k, side]), separator, [rest[k, side], sides[k, 1 - side]]
     return None if best is None else (best[1], best[2])
 
 

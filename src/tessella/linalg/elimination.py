@@ -112,9 +112,10 @@ def eliminate(A: BlockMatrix, leaf: int) -> Elimination:
         placed += len(node.blocks)
 
     # A row belongs to the node that owns the first of its blocks to be eliminated.
+    sizes = [len(rows) for rows in row_lists]
+    block, rows = np.repeat(np.arange(n_blocks), sizes), _join(row_lists)
     first = np.full(A.shape[0], n_blocks)
-    for b, rows in enumerate(row_lists):
-        np.minimum.at(first, rows, rank[b])
+    np.minimum.at(first, rows, rank[block])
     by_rank = np.argsort(rank)
     touched = first < n_blocks
     row_node = np.full(A.shape[0], -1)
@@ -122,23 +123,24 @@ def eliminate(A: BlockMatrix, leaf: int) -> Elimination:
 
     node_rows = _group(row_node, len(nodes))
     place = np.zeros(A.shape[0], dtype=np.int64)
-    for rows in node_rows:
-        place[rows] = np.arange(len(rows))
+    for own_rows in node_rows:
+        place[own_rows] = np.arange(len(own_rows))
 
-    parts: list[list[tuple[int, np.ndarray]]] = [[] for _ in nodes]
-    for b, rows in enumerate(row_lists):
-        at = row_node[rows]
-        order = np.argsort(at, kind="stable")
-        for group in np.split(order, np.flatnonzero(np.diff(at[order])) + 1):
-            if len(group):
-                parts[at[group[0]]].append((b, group))
+    # What every node takes of every block: runs of equal (block, node), a block's rows in order.
+    within = np.arange(len(rows)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    order = np.lexsort((row_node[rows], block))
+    at, block, within, places = (x[order] for x in (row_node[rows], block, within, place[rows]))
+    edges = np.flatnonzero(np.diff(at, prepend=-1) | np.diff(block, prepend=-1))
+    parts: list[list[tuple[int, np.ndarray, np.ndarray]]] = [[] for _ in nodes]
+    for a, b in pairwise([*edges.tolist(), len(at)]):
+        parts[at[a]].append((int(block[a]), within[a:b], places[a:b]))
 
     fronts: list[Front] = []
     beyond: list[np.ndarray] = []  # blocks of ancestors in each front, in elimination order
     handed: list[int] = []
     for i, node in enumerate(nodes):
         children = tuple(number[id(c)] for c in node.children)
-        met = [np.array([b for b, _ in parts[i]], dtype=np.int64), *(beyond[k] for k in children)]
+        met = [np.array([p[0] for p in parts[i]], dtype=np.int64), *(beyond[k] for k in children)]
         others = np.unique(rank[np.concatenate(met)])
         others = by_rank[others[owner[by_rank[others]] != i]]
         blocks = np.concatenate([node.blocks, others])
@@ -146,9 +148,7 @@ def eliminate(A: BlockMatrix, leaf: int) -> Elimination:
         start = dict(zip(blocks.tolist(), offsets[:-1].tolist(), strict=True))
         columns = _join([column_lists[b] for b in blocks])
         own = int(widths[node.blocks].sum())
-        pieces = tuple(
-            Piece(b, group, place[row_lists[b][group]], start[b]) for b, group in parts[i]
-        )
+        pieces = tuple(Piece(b, group, at_rows, start[b]) for b, group, at_rows in parts[i])
         m = len(node_rows[i]) + sum(handed[k] for k in children)
         fronts.append(
             Front(

@@ -11,6 +11,7 @@ known from the pattern alone, before any number is touched.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -30,6 +31,8 @@ from tessella.memory import require
 
 GPU_COLUMNS = 192
 """A plan whose largest front has so many columns is worth the way to a GPU."""
+
+_analysed: tuple[weakref.ref[BlockMatrix], int, Elimination] | None = None
 
 
 @dataclass(frozen=True)
@@ -61,8 +64,14 @@ class NestedQR:
             raise ValueError(f"leaf must be at least 1, got {self.leaf!r}")
 
     def analyse(self, A: BlockMatrix) -> Elimination:
-        """The elimination tree and what factoring along it will cost; looks at the pattern only."""
-        return eliminate(A, self.leaf)
+        """The elimination tree and what factoring along it will cost; looks at the pattern only.
+
+        That of the last matrix is kept, since who asks for the cost factors next.
+        """
+        global _analysed
+        if _analysed is None or _analysed[0]() is not A or _analysed[1] != self.leaf:
+            _analysed = weakref.ref(A), self.leaf, eliminate(A, self.leaf)
+        return _analysed[2]
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> Factorisation:
         """Factor once; the result solves for any number of right-hand sides."""
