@@ -63,30 +63,36 @@ def print_ratios(by_problem: dict[str, Records]) -> None:
 
 
 def print_recipe(by_problem: dict[str, Records]) -> None:
-    """Each baseline of the paper: time for the recipe's best error, and error in its time."""
+    """Each baseline of the paper: time for the recipe's error, and error in its time.
+
+    Of the recipe all its iterations, and those of its runs that had the smallest error.
+    """
     rows = []
     for name, records in by_problem.items():
         records = list(records)
-        recipe = curve(records, "paper's recipe")
+        recipe = [r for r in finished(records) if r["peer"] == "paper's recipe"]
         ours = curve(records, "tessella")
         if not recipe or not ours:
             continue
-        # All of the recipe's iterations, whichever count gave the smaller error.
-        seconds, error = min(recipe, key=lambda point: point[1])
-        fast, within = time_to(error, ours), error_within(seconds, ours)
-        rows.append(
-            {
-                "problem": name,
-                "recipe error": error,
-                "recipe s": seconds,
-                "tessella s for that error": fast,
-                "times faster": _ratio(seconds, fast),
-                "tessella error in that time": within,
-                "times smaller": _ratio(error, within),
-            }
-        )
+        whole = max(recipe, key=lambda r: r["settings"]["iterations"])
+        best = min(recipe, key=lambda r: r["error"])
+        for run in (whole, best) if best is not whole else (whole,):
+            seconds, error = run["warm"], run["error"]
+            fast, within = time_to(error, ours), error_within(seconds, ours)
+            rows.append(
+                {
+                    "problem": name,
+                    "iterations": run["settings"]["iterations"],
+                    "recipe error": error,
+                    "recipe s": seconds,
+                    "tessella s for that error": fast,
+                    "times faster": _ratio(seconds, fast),
+                    "tessella error in that time": within,
+                    "times smaller": _ratio(error, within),
+                }
+            )
     if rows:
-        table("against the paper's recipe at its smallest error (warm)", rows)
+        table("against the paper's recipe: all its iterations, and its smallest error (warm)", rows)
 
 
 def _ratio(above: float | None, below: float | None) -> float | None:
