@@ -1,7 +1,8 @@
-"""An accelerator: where the time goes in an LSQR iteration, in NestedQR and in the interfaces."""
+"""An accelerator: LSQR piece by piece, NestedQR, the interfaces, and meshes on a CPU beside it."""
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from collections.abc import Callable
@@ -15,6 +16,12 @@ import tessella as ts
 from benchmarks.core import large_system
 from benchmarks.harness import in_fresh_process, save, seconds, table
 from benchmarks.interfaces import CASES, measure
+from benchmarks.peers import problems
+from benchmarks.peers.__main__ import RESULTS as PEERS_RESULTS
+from benchmarks.peers.ours import SIDE_BY_SIDE
+from benchmarks.peers.run import measure as run_peer
+from benchmarks.peers.score import time_to
+from benchmarks.peers.tables import curve
 from benchmarks.solvers import RICH
 from tessella.gluing import glue
 from tessella.interfaces import Glued
@@ -129,6 +136,26 @@ def interfaces() -> None:
     table("their parts", parts)
 
 
+def meshes() -> None:
+    """The Laplacians of `benchmarks.peers` here, beside NGSolve's seconds on a CPU as stored."""
+    stored = json.loads((PEERS_RESULTS / "peers.json").read_text())["runs"]
+    rows = []
+    for n in (3, 4, 5, 6):
+        name = f"laplace-{n}"
+        ours = [
+            run_peer(SIDE_BY_SIDE, name, settings)
+            for settings in SIDE_BY_SIDE.sizes(name, problems.get(name))
+        ]
+        for error in (1e-6, 1e-8):
+            here = time_to(error, [(r["warm"], r["error"]) for r in ours])
+            there = time_to(error, curve([r for r in stored if r["problem"] == name], "NGSolve"))
+            ratio = here / there if here and there else None
+            rows.append({"problem": name, "error": error, "s": here, "NGSolve s": there})
+            rows[-1] |= {"ratio": ratio, "runs": ours}
+        save("gpu_meshes", rows)
+    table("against NGSolve on a CPU", [{k: v for k, v in r.items() if k != "runs"} for r in rows])
+
+
 def direct() -> None:
     """NestedQR at S = 8, K = 200 with overlap."""
     entry = ts.gallery.get("laplace")
@@ -183,3 +210,4 @@ def gpu() -> None:
     iteration()
     interfaces()
     direct()
+    meshes()
