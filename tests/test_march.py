@@ -11,6 +11,7 @@ from tessella.algorithm import Factored
 from tessella.linalg.condensation import condense
 from tessella.march import _Track, until
 from tessella.marched import Slab
+from tessella.solve import SHAPE_OVERSAMPLING, SHAPE_SIGMA, SIDE_BY_SIDE_SIGMA, with_basis
 
 PI = np.pi
 SIDE = {"subdomains": (2, 1), "features": 60, "coupling": "interfaces"}
@@ -155,6 +156,14 @@ def test_the_estimate_follows_what_has_accumulated(marched):
     assert [s.report.error_estimate for s in marched.slabs] == [
         slab.estimate for slab in marched.report.slabs
     ]
+
+
+def test_a_tolerance_solves_every_slab_with_the_numbers_it_tried():
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    beside = with_basis(ts.Glued(ts.Tiling(square, 2), ts.RandomFeatures(5)))
+    over = with_basis(ts.Basis(ts.Decomposition(square, 2), ts.RandomFeatures(5)))
+    assert (beside.collocation.oversampling, beside.filter.sigma) == (2.0, SIDE_BY_SIDE_SIGMA)
+    assert (over.collocation.oversampling, over.filter.sigma) == (SHAPE_OVERSAMPLING, SHAPE_SIGMA)
 
 
 def test_the_estimate_does_not_read_the_exact_solution(marched):

@@ -28,15 +28,13 @@ from tessella.domain import Array, Box, Domain
 from tessella.estimate import Judgement, distance, held_out, residual
 from tessella.geometry import Extrusion
 from tessella.linalg.iteration import Progress
-from tessella.linalg.nested_qr import NestedQR
-from tessella.linalg.rrqr import RRQR
 from tessella.marched import Marched, MarchReport, Slab
 from tessella.memory import peak_mib
 from tessella.operators import function_values
 from tessella.problem import Problem, Reference
 from tessella.report import Stopwatch, error_norms
 from tessella.solution import Solution, test_points
-from tessella.solve import SIDE_BY_SIDE_SIGMA, Parts, parts, solve
+from tessella.solve import Parts, parts, solve, with_basis
 
 TIME, START, END = "t", "tmin", "tmax"
 
@@ -86,7 +84,7 @@ def march(
     else:
         blind = dataclasses.replace(first, exact=None)
         found = solve(blind, tol=tol, patience=patience, progress=progress, **settings)
-        chosen = Parts(found.basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), NestedQR())
+        chosen = with_basis(found.basis)
     walk = _Walk(problem, chosen, test_grid, estimate, progress)
     reason, advice = f"reached t = {high:g}", ""
     if found is not None and found.report.stop_reason != "tolerance met":

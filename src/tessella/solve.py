@@ -256,17 +256,8 @@ def _solve_to(
     watch = Stopwatch()
 
     def engine(blind: Problem, plan: Plan) -> Solution:
-        if not isinstance(blind.domain, Box):
-            return _blended(blind, plan, seed, enrichment)
-        drawn = default_features(plan.features, blind.domain.dimension)
-        drawn = dataclasses.replace(drawn, scale=plan.bandwidth * drawn.scale)
-        tiling = Tiling(blind.domain, plan.subdomains)
-        each = [
-            Glued(tiling, drawn, own, enrichment=_enrichment_of(field, enrichment, blind))
-            for own, field in enumerate(blind.fields, seed)
-        ]
-        basis = for_fields(blind, each)
-        return run(blind, basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), NestedQR())
+        chosen = with_basis(_planned(blind, plan, seed, enrichment))
+        return run(blind, chosen.basis, chosen.collocation, chosen.filter, chosen.solver)
 
     with watch.phase("solve"):
         found = refine(problem, tol, engine, patience, progress)
@@ -296,16 +287,27 @@ def for_fields(problem: Problem, bases: Sequence[Basis]) -> AnyBasis:
     return Fields(**dict(zip(problem.fields, bases, strict=True)))
 
 
-def _blended(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> Solution:
-    """A plan on a shape, which only overlapping subdomains cover."""
-    features = RandomFeatures(plan.features, scale=SHAPE_SCALE * plan.bandwidth)
-    cover = Decomposition(problem.domain, plan.subdomains)
-    each = [
-        Basis(cover, features, own, enrichment=_enrichment_of(field, enrichment, problem))
-        for own, field in enumerate(problem.fields, seed)
-    ]
-    basis = for_fields(problem, each)
-    return run(problem, basis, Grid(SHAPE_OVERSAMPLING), RRQR(SHAPE_SIGMA), NestedQR())
+def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> AnyBasis:
+    """Subdomains side by side in a box; overlapping on a shape, which only they cover."""
+
+    def made(own: int, field: str) -> Basis:
+        extra = _enrichment_of(field, enrichment, problem)
+        if isinstance(problem.domain, Box):
+            features = default_features(plan.features, problem.domain.dimension)
+            features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
+            return Glued(Tiling(problem.domain, plan.subdomains), features, own, enrichment=extra)
+        features = RandomFeatures(plan.features, scale=plan.bandwidth * SHAPE_SCALE)
+        cover = Decomposition(problem.domain, plan.subdomains)
+        return Basis(cover, features, own, enrichment=extra)
+
+    return for_fields(problem, [made(*own) for own in enumerate(problem.fields, seed)])
+
+
+def with_basis(basis: AnyBasis) -> Parts:
+    """What `tol` solves with on a basis it has chosen."""
+    if is_glued(basis):
+        return Parts(basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), NestedQR())
+    return Parts(basis, Grid(SHAPE_OVERSAMPLING), RRQR(SHAPE_SIGMA), NestedQR())
 
 
 def _enrichment_of(field: str, given: ByField, problem: Problem) -> tuple[Enrichment, ...]:
