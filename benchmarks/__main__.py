@@ -23,6 +23,7 @@ BENCHMARKS = {
     "oscillator_networks": trained.oscillator_networks,
     "trained": trained.trained,
     "tolerance": tolerance.tolerance,
+    "tolerance_unseen": tolerance.tolerance_unseen,
     "march": march.march,
     "gallery": gallery.gallery,
     "picture": core.demo_picture,
