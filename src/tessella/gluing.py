@@ -194,8 +194,8 @@ def _number_faces(
         face_of[f.axis, 1][f.below] = face_of[f.axis, 0][f.above] = numbers
         widths += [traces[f.axis]] * len(f.below)
         positions.append(f.positions)
-    tree = partial_sums(tiling.positions)
     for number in range(integrals):
+        tree = partial_sums(tiling.positions)
         face_of[SUM, number] = len(widths) - 1 + np.arange(tiling.count)
         widths += [1] * (tree.rows - 1)
         positions.append(tree.positions[:-1])

@@ -11,7 +11,7 @@ import dataclasses
 import itertools
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from numbers import Real
 from typing import TypeGuard
 
@@ -173,12 +173,15 @@ def gauss(counts: tuple[int, ...]) -> tuple[Array, Array]:
     """Tensor Gauss points on [-1, 1]^d, (n, d), last axis fastest, and weights that sum to 1."""
     if not counts:
         return np.zeros((1, 0)), np.ones(1)
-    rules = [legendre.leggauss(n) for n in counts]
+    rules = [_rule(n) for n in counts]
     points = np.stack(np.meshgrid(*(x for x, _ in rules), indexing="ij"), axis=-1)
     weights = np.ones(1)
     for _, w in rules:
         weights = np.multiply.outer(weights, w / 2).ravel()
     return points.reshape(-1, len(counts)), weights
+
+
+_rule = cache(legendre.leggauss)
 
 
 def face_modes(counts: tuple[int, ...], degree: int) -> tuple[Array, int]:

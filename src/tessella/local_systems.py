@@ -83,6 +83,8 @@ class LocalSystems:
         """(face, row, coefficient) of the rows that add up the integrals, and their right sides."""
         entries: list[tuple[int, int, float]] = []
         right: list[float] = []
+        if not self.sums:
+            return entries, np.zeros(0)
         tree = partial_sums(self.basis.decomposition.positions)
         for i, total in enumerate(self.sums):
             first, start = int(self.face_of[SUM, i][0]), len(right) - tree.leaves
