@@ -174,6 +174,14 @@ def test_a_pinn_is_one_network_of_inputs_scaled_to_the_unit_box():
     assert found.report.error_at_stopping_rule is None
 
 
+def test_a_network_without_windows_takes_second_derivatives_without_first():
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    problem = ts.Problem(square, ts.Equation(-ts.Laplacian(), 1.0), [ts.Dirichlet()])
+    few = ts.Grid(points_per_axis=4)
+    trained = ts.pinn(problem, hidden=5, collocation=few, training=STEPS)
+    assert trained.report.residual["equation"] > 0
+
+
 def test_a_trained_solution_differentiates_saves_loads_and_plots(learnt, tmp_path):
     x = np.linspace(0.05, 0.95, 9)
     slope = (learnt(x + 1e-6) - learnt(x - 1e-6)) / 2e-6

@@ -150,6 +150,16 @@ def test_triangular_blocks_are_the_inverse_of_their_factors(seed, ranks):
     assert left == pytest.approx(right, rel=1e-12, abs=1e-12)
 
 
+def test_an_empty_factor_is_left_out_and_a_singular_one_refused(capfd):
+    R = np.array([np.eye(2), [[1.0, 1.0], [0.0, 0.0]]])
+    filled = np.array([[False, False], [True, True]])
+    columns = np.array([[0, 0], [0, 1]], dtype=np.int32)
+    parts = (jnp.asarray(part) for part in (R, columns, filled))
+    with pytest.raises(FloatingPointError, match="singular"):
+        TriangularBlocks((TriangularGroup(*parts),), 2).apply(np.ones(2))
+    assert capfd.readouterr().err == ""
+
+
 def test_no_preconditioner_is_the_identity(rng):
     y = rng.standard_normal(5)
     np.testing.assert_array_equal(Unpreconditioned().apply(y), y)

@@ -188,15 +188,38 @@ def test_basis_evaluation_agrees_through_both_kinds_of_derivatives(activation, m
         close(a, b)
 
 
-@pytest.mark.parametrize("activation", ACTIVATIONS)
-def test_small_blocks_by_numpy_are_those_compiled(activation, monkeypatch, compilations):
-    basis = make_basis(activation=activation)
-    before = compilations()
+def corner(p):
+    return jnp.exp(p[:, 0]) * p[:, 1] ** 3
+
+
+BASES = {
+    **{name: lambda name=name: make_basis(activation=name) for name in ACTIVATIONS},
+    "no constant": lambda: make_basis(constant=False),
+    "undivided axis": lambda: ts.Basis(ts.Decomposition(PLANE, (3, 1)), ts.RandomFeatures(4), 0),
+    "enriched": lambda: ts.Basis(
+        ts.Decomposition(PLANE, (3, 1)), ts.RandomFeatures(4), 0, enrichment=(corner,)
+    ),
+    "side by side": lambda: ts.Glued(
+        ts.Tiling(PLANE, (2, 2)), ts.RandomFeatures(4), 0, enrichment=(corner,)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_small_blocks_by_numpy_are_those_compiled(name, monkeypatch):
+    basis = BASES[name]()
     by_numpy = stacked(basis)
-    assert compilations() == before
+    called, jitted = [], evaluation_module._compiled_blocks
+
+    def compiled(*arguments):
+        called.append(arguments)
+        return jitted(*arguments)
+
     monkeypatch.setattr(evaluation_module, "SMALL", 0)
+    monkeypatch.setattr(evaluation_module, "_compiled_blocks", compiled)
     for a, b in zip(by_numpy, stacked(basis), strict=True):
         close(a, b, 1e-13)
+    assert called
 
 
 def fresh(jitted):

@@ -8,7 +8,7 @@ import pytest
 
 import tessella as ts
 from tessella.assembly import assemble
-from tessella.linalg.block_matrix import beside
+from tessella.linalg.block_matrix import BlockMatrix, beside
 from tessella.linalg.iteration import Stop
 from tessella.solution import error_monitor
 
@@ -94,7 +94,9 @@ def two_levels(column_blocks, rng):
     """A random matrix of 8 coarse and 40 fine columns, and a right-hand side."""
     coarse, fine = rng.standard_normal((120, 8)), rng.standard_normal((120, 40))
     fine += 3 * coarse @ rng.standard_normal((8, 40))
-    return beside([column_blocks(coarse, 2), column_blocks(fine, 8)]), rng.standard_normal(120), 8
+    A = beside([column_blocks(coarse, 2), column_blocks(fine, 8)])
+    groups = tuple(g._replace(coarse=g.level == 0) for g in A.groups)
+    return BlockMatrix(groups, A.shape), rng.standard_normal(120), 8
 
 
 def test_deflated_lsqr_finds_the_least_squares_solution_of_all_levels(two_levels):
@@ -146,6 +148,62 @@ def test_an_interrupted_deflated_run_keeps_its_iterations(two_levels):
     assert (result.iterations, result.stop) == (3, Stop.INTERRUPTED)
     three = ts.DeflatedLSQR(max_iterations=3, atol=0, btol=0).solve(state, h)
     assert np.allclose(result.x, three.x)
+
+
+def test_deflated_lsqr_does_not_drift():
+    """F^T u instead of F^T P u would end 5 % above the least residual."""
+    problem = ts.gallery.get("harmonic-oscillator").problem(omega0=10)
+    basis = ts.Multilevel.two(ts.Basis(ts.Decomposition(problem.domain, 8), ts.RandomFeatures(6)))
+    system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
+    A = ts.RRQR(1e-8).apply(system.M).Q
+    solver = ts.DeflatedLSQR(atol=0, btol=0)
+    reached = solver.solve(solver.init(A), system.h).residual_norm
+    assert reached == pytest.approx(ts.NestedQR().init(A).solve(system.h)[1], rel=1e-4)
+
+
+def test_what_the_coarse_level_explains_needs_no_iteration(two_levels):
+    A, _, split = two_levels
+    coarse = A.to_dense()[:, :split]
+    solver = ts.DeflatedLSQR()
+    result = solver.solve(solver.init(A), list(coarse @ np.ones(split)))
+    assert (result.iterations, result.stop) == (0, Stop.RESIDUAL)
+    assert np.allclose(result.x, np.arange(A.shape[1]) < split)
+
+
+def test_unknowns_of_a_system_are_not_levels():
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    one = ts.Basis(ts.Decomposition(square, 2), ts.RandomFeatures(5))
+    u, v = ts.Field("u"), ts.Field("v")
+    problem = ts.Problem(
+        square,
+        [ts.Equation(ts.Laplacian() @ u + 1.0 * v), ts.Equation(ts.Laplacian() @ v, 1.0)],
+        [ts.Dirichlet(of=u), ts.Dirichlet(of=v)],
+    )
+    fields = ts.Fields(u=one, v=one)
+    M = assemble(problem, fields, ts.Grid(2.0).rows(problem, fields)).M
+    assert len(set(M.levels())) == 2
+    assert ts.DeflatedLSQR().init(M).coarse is None
+
+
+def test_integrals_are_eliminated_with_the_coarse_level():
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    problem = ts.Problem(square, ts.Equation(ts.Laplacian()), [ts.Neumann(), ts.MeanZero()])
+    basis = ts.Multilevel.two(ts.Basis(ts.Decomposition(square, 4), ts.RandomFeatures(5)))
+    M = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis)).M
+    state = ts.DeflatedLSQR().init(M)
+    first, last = (int(np.asarray(g.columns).min()) for g in (state.fine.groups[0], M.groups[0]))
+    assert first == basis.levels[0].columns
+    assert last == 0
+
+
+@pytest.mark.parametrize(("S", "overlap", "coarse"), [(8, 2.0, 2), (8, 2.9, 3), (4, 2.0, 2)])
+def test_two_levels_around_a_periodic_axis(S, overlap, coarse):
+    ring = ts.Box(x=(0, 1), y=(0, 1))
+    problem = ts.Problem(
+        ring, ts.Equation(ts.Laplacian(), 1.0), [ts.Dirichlet(on="ymin"), ts.Periodic("x")]
+    )
+    basis = ts.Basis(ts.Decomposition(problem.domain, (S, S), overlap), ts.RandomFeatures(4))
+    assert ts.Multilevel.two(basis).levels[0].decomposition.subdomains == (coarse, S // 4)
 
 
 def test_two_levels_by_name():

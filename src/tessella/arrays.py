@@ -28,8 +28,11 @@ def on_host(*arrays: Any) -> bool:
     return not traced and jax.default_backend() == "cpu"
 
 
+def some(x: jax.Array, which: slice | np.ndarray) -> jax.Array:
+    """x[which], compiling nothing on a CPU."""
+    return on_device(np.asarray(x)[which]) if on_host(x) else x[which]
+
+
 def leading(x: jax.Array, count: int) -> jax.Array:
-    """x[:count], compiling nothing on a CPU."""
-    if count == len(x):
-        return x
-    return on_device(np.asarray(x)[:count]) if on_host(x) else x[:count]
+    """x[:count]."""
+    return x if count == len(x) else some(x, slice(count))

@@ -345,7 +345,8 @@ def _evaluate_levels(
     offset = 0
     for number, level in enumerate(basis.levels):
         own = _evaluate_level(level, points, symbol, offset)
-        groups += [group._replace(level=number) for group in own]
+        coarse = number < len(basis.levels) - 1
+        groups += [group._replace(level=number, coarse=coarse) for group in own]
         offset += level.columns
     return groups
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -133,7 +134,13 @@ class Multilevel:
         if ratio != int(ratio) or ratio < 2:
             raise ValueError(f"ratio must be a whole number of at least 2, got {ratio!r}")
         own = finest.decomposition
-        counts = tuple(max(1, S // int(ratio)) for S in own.subdomains)
+        least = [
+            max(2, math.ceil(width)) if wraps else 1
+            for width, wraps in zip(own.overlap, own.wraps, strict=True)
+        ]
+        counts = tuple(
+            min(S, max(few, S // int(ratio))) for few, S in zip(least, own.subdomains, strict=True)
+        )
         coarse = Decomposition(own.domain, counts, own.overlap)
         return Multilevel((Basis(coarse, finest.features, finest.seed + 1000), finest))
 

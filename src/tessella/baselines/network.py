@@ -100,7 +100,7 @@ def _carry_operator(
         sigma = activation.derivatives(s, order)
         f = sigma[0]
         if order:
-            Lf = sigma[1] * Ls
+            Lf = 0.0 if Ls is None else sigma[1] * Ls
         if order == 2:
             Lf = Lf + sigma[2] * Q
             Df = {i: sigma[1] * Ds[i] for i in axes}

@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
-from tessella.arrays import on_device, on_host
+from tessella.arrays import on_device, on_host, some
 from tessella.domain import Array
 
 UNROLL = 32
@@ -34,7 +34,7 @@ class Group(NamedTuple):
     """Blocks padded to one height and width; block b is values[b, :widths[b], :heights[b]].
 
     `positions` (B, d) places the blocks in a grid, as a hint to solvers that order them; blocks of
-    another `level` belong to another grid.
+    another `level` belong to another grid, `coarse` if there is a finer one of the same unknown.
     """
 
     values: jax.Array
@@ -44,6 +44,7 @@ class Group(NamedTuple):
     widths: np.ndarray
     positions: np.ndarray | None = None
     level: int = 0
+    coarse: bool = False
 
 
 class Lookup(NamedTuple):
@@ -134,7 +135,7 @@ class BlockMatrix:
         rows = [(np.asarray(g.rows), g.heights) for g in self.groups]
         columns = [(np.asarray(g.columns), g.widths) for g in self.groups]
         tables = (_inverse(rows, self.shape[0]), _inverse(columns, self.shape[1]))
-        return BlockMatrix(self.groups, self.shape, Lookup(*map(jnp.asarray, tables)))
+        return BlockMatrix(self.groups, self.shape, Lookup(*map(on_device, tables)))
 
     def acts_like(self, other: BlockMatrix) -> bool:
         """Whether both take a random vector to the same one, up to rounding.
@@ -195,6 +196,7 @@ class BlockMatrix:
                     widths,
                     g.positions,
                     g.level,
+                    g.coarse,
                 )
             )
         return BlockMatrix(tuple(groups), (self.shape[0], len(kept)))
@@ -209,9 +211,9 @@ class BlockMatrix:
             elif len(tall):
                 groups.append(
                     g._replace(
-                        values=on_device(np.asarray(g.values)[tall]),
-                        rows=on_device(np.asarray(g.rows)[tall]),
-                        columns=on_device(np.asarray(g.columns)[tall]),
+                        values=some(g.values, tall),
+                        rows=some(g.rows, tall),
+                        columns=some(g.columns, tall),
                         heights=g.heights[tall],
                         widths=g.widths[tall],
                         positions=None if g.positions is None else g.positions[tall],
@@ -233,6 +235,7 @@ class BlockMatrix:
         for block, own in zip(self.blocks(), label, strict=True):
             parts.setdefault(int(own), []).append(block)
         known, levels = self.positions(), self.levels()
+        coarse = {g.level for g in self.groups if g.coarse}
         groups: list[Group] = []
         for level in np.unique(levels):
             labels = np.unique(label[levels == level])
@@ -240,7 +243,9 @@ class BlockMatrix:
             if known is not None:
                 places = np.array([known[label == own].mean(axis=0) for own in labels])
             merged = from_blocks([_joined(parts.pop(own)) for own in labels], self.shape, places)
-            groups += [g._replace(level=int(level)) for g in merged.groups]
+            groups += [
+                g._replace(level=int(level), coarse=int(level) in coarse) for g in merged.groups
+            ]
         return BlockMatrix(tuple(groups), self.shape)
 
     def row_norms_squared(self, columns: np.ndarray | None = None) -> Array:
@@ -249,7 +254,7 @@ class BlockMatrix:
         for g in self.groups:
             values = g.values
             if columns is not None:
-                values = on_device(np.asarray(values) * columns[np.asarray(g.columns)][:, :, None])
+                values = _scaled_columns(values, g.columns, columns)
             squares = squared_sums(values, 1)
             np.add.at(out, np.asarray(g.rows), squares)
         return out
@@ -324,6 +329,12 @@ def _scaled_rows(values: jax.Array, rows: jax.Array, factors: jax.Array) -> jax.
     if on_host(values):
         return on_device(np.asarray(values) * np.asarray(factors)[np.asarray(rows)][:, None, :])
     return values * factors[rows][:, None, :]
+
+
+def _scaled_columns(values: jax.Array, columns: jax.Array, factors: Array) -> jax.Array:
+    """values[b, c, i] * factors[columns[b, c]]."""
+    own = factors[np.asarray(columns)][:, :, None]
+    return on_device(np.asarray(values) * own) if on_host(values) else values * own
 
 
 def squared_sums(values: jax.Array, axis: int) -> Array:

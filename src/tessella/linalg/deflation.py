@@ -6,8 +6,8 @@ of a vector is taken away by P = I - Q Q^T, so
     min |C c + F z - b|  =  min over z of |P F z - P b|,  then c = R^-1 Q^T (b - F z).
 
 LSQR iterates on P F, whose Krylov space starts where the coarse levels end: no error they can
-represent is left for it to find. P is applied by the nested-dissection QR of C, once an iteration:
-the other product needs none, because LSQR's u stays in the range of P, where F^T P u = F^T u.
+represent is left for it to find. P is applied by the nested-dissection QR of C, in both products:
+LSQR's u would stay in the range of P by itself, but for rounding, which adds up.
 """
 
 from __future__ import annotations
@@ -24,15 +24,20 @@ from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iteration import (
+    History,
     Iterative,
     Monitor,
     Progress,
     SolverResult,
+    Stop,
     checked,
     right_hand_side_norm,
 )
 from tessella.linalg.krylov import lsqr_begin, lsqr_step
 from tessella.linalg.nested_qr import Factorisation, NestedQR
+
+ROUNDING = 1e-15
+"""What the coarse levels leave of a right-hand side that they explain."""
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,7 @@ class Deflated:
         return self.left_over(self.fine.matvec(z))
 
     def rmatvec(self, u: jax.Array) -> jax.Array:
-        """F^T u, which is (P F)^T u for every u in the range of P."""
-        return self.fine.rmatvec(u)
+        return self.fine.rmatvec(self.left_over(u))
 
     def completed(self, z: jax.Array, b: jax.Array) -> jax.Array:
         """The unknowns of all levels that belong to those of the finest."""
@@ -76,7 +80,8 @@ class DeflatedLSQR(Iterative[Deflated]):
     Iterations do not grow with the number of subdomains if the coarse level grows with it:
     `Multilevel.two(basis)` has a coarse level of a quarter as many subdomains along every axis. Of
     several coarser levels all are eliminated together. On a single level it is LSQR. Options as
-    for LSQR, with less patience: an iteration costs more, and the first few do most.
+    for LSQR, with less patience: an iteration costs more, and the first few do most. Raise
+    `patience` to reach the optimum itself; for many digits solve directly.
     """
 
     max_iterations: int = 1_000
@@ -91,14 +96,16 @@ class DeflatedLSQR(Iterative[Deflated]):
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> Deflated:
         """The QR of the coarser levels serves every right-hand side."""
         A = checked(A, self.sizes)
-        finest = max(g.level for g in A.groups)
         fine, coarse = (
-            BlockMatrix(tuple(g for g in A.groups if (g.level == finest) is own), A.shape)
-            for own in (True, False)
+            BlockMatrix(tuple(g for g in A.groups if g.coarse is own), A.shape)
+            for own in (False, True)
         )
         if not coarse.groups:
-            return Deflated(fine, None, None)
-        return Deflated(fine, coarse, NestedQR().init(coarse, progress))
+            return Deflated(A, None, None)
+        factors = NestedQR().init(coarse, progress)
+        if A.lookup is not None:
+            fine, coarse = fine.with_lookup(), coarse.with_lookup()
+        return Deflated(fine, coarse, factors)
 
     def solve(
         self,
@@ -108,14 +115,17 @@ class DeflatedLSQR(Iterative[Deflated]):
         progress: Progress | None = None,
     ) -> SolverResult:
         """min |A x - b| for a state made by `init`."""
-        right_hand_side_norm(b, state.shape[0], self.sizes)
+        b = np.asarray(b, dtype=np.float64)
+        size = right_hand_side_norm(b, state.shape[0], self.sizes)
         whole = on_device(b)
+        rest = np.asarray(state.left_over(whole))
+        left = float(np.linalg.norm(rest))
+        if size > 0 and left <= max(self.btol, ROUNDING) * size:
+            return SolverResult(state.explained(b), 0, Stop.RESIDUAL, History(), left)
 
         def watch(y: jax.Array) -> jax.Array:
             assert monitor is not None
             return monitor(state.completed(y, whole))
 
-        found = super().solve(
-            state, np.asarray(state.left_over(whole)), watch if monitor else None, progress
-        )
+        found = super().solve(state, rest, watch if monitor else None, progress)
         return dataclasses.replace(found, x=state.completed(found.x, whole))

@@ -90,7 +90,7 @@ class SolverResult:
 
 
 class System(Protocol):
-    """What a state must tell the driver: (rows, columns). A pytree."""
+    """What a state must tell the driver: (rows, columns). A pytree, unless it works on the host."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
@@ -167,6 +167,7 @@ class Iterative(ABC, Generic[State]):
     ) -> SolverResult:
         """min |A x - b| for a state made by `init`."""
         rows, columns = state.shape
+        b = np.asarray(b, dtype=np.float64)
         norm_b = right_hand_side_norm(b, rows, self.sizes)
         if norm_b == 0:
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
@@ -217,7 +218,8 @@ class Iterative(ABC, Generic[State]):
         """Where this solver would have ended a forced run, and the error there."""
         r = history.residual
         ends = [int(np.argmax(verdict > 0)) + 1] if (verdict > 0).any() else []
-        ends += [n for n in range(CHUNK, len(r) + 1, CHUNK) if self._stagnates(r[:n])][:1]
+        steps = range(self.chunk, len(r) + 1, self.chunk)
+        ends += [n for n in steps if self._stagnates(r[:n])][:1]
         iteration = min([*ends, len(r)])
         measured = np.flatnonzero(np.isfinite(history.error[:iteration]))
         if not measured.size:

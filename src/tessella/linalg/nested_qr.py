@@ -11,7 +11,6 @@ known from the pattern alone, before any number is touched.
 
 from __future__ import annotations
 
-import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -31,8 +30,6 @@ from tessella.memory import require
 
 GPU_COLUMNS = 192
 """A plan whose largest front has so many columns is worth the way to a GPU."""
-
-_analysed: tuple[weakref.ref[BlockMatrix], int, Elimination] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,12 +63,12 @@ class NestedQR:
     def analyse(self, A: BlockMatrix) -> Elimination:
         """The elimination tree and what factoring along it will cost; looks at the pattern only.
 
-        That of the last matrix is kept, since who asks for the cost factors next.
+        The matrix keeps it, since who asks for the cost factors next.
         """
-        global _analysed
-        if _analysed is None or _analysed[0]() is not A or _analysed[1] != self.leaf:
-            _analysed = weakref.ref(A), self.leaf, eliminate(A, self.leaf)
-        return _analysed[2]
+        plans: dict[int, Elimination] = A.__dict__.setdefault("_plans", {})
+        if self.leaf not in plans:
+            plans[self.leaf] = eliminate(A, self.leaf)
+        return plans[self.leaf]
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> Factorisation:
         """Factor once; the result solves for any number of right-hand sides."""

@@ -90,6 +90,7 @@ def add_dense_rows(M: BlockMatrix, dense: Sequence[Array], scales: Sequence[floa
                 np.ones(len(sums), dtype=np.int64),
                 tree.positions[:-1],
                 level,
+                coarse=True,
             )
         )
     shape = (m + len(dense) * tree.rows, n + len(dense) * len(sums))

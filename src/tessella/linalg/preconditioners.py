@@ -50,10 +50,14 @@ class TriangularBlocks:
             R, columns, filled = (np.asarray(part) for part in g)
             for factor, places, used in zip(R, columns, filled, strict=True):
                 k = int(np.count_nonzero(used))
-                # LAPACK reads R by columns, so its transpose is what it takes without a copy.
-                solved, _ = dtrtrs(
+                if not k:
+                    continue
+                # LAPACK reads by columns, so R^T is what it takes without a copy.
+                solved, singular = dtrtrs(
                     factor[:k, :k].T, own[places[:k]], lower=1, trans=int(not transpose)
                 )
+                if singular:
+                    raise FloatingPointError("a triangular factor is singular: raise sigma")
                 out[places[:k]] += solved
         return on_device(out)
 

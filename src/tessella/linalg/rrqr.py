@@ -66,8 +66,7 @@ class RRQR:
             singular vectors would; rarely different from plain pivoting, and slower.
     patch   filter and factor patches of `patch` blocks along every axis as one, level by level. The
             paper's preconditioner (1) ignores the coupling of overlapping neighbours; inside a
-            patch it is resolved exactly, at the price of larger blocks. 2 suits a `Multilevel`
-            basis; 4 needs the fewest iterations and twice the memory.
+            patch it is resolved exactly, at the price of larger blocks.
     """
 
     prefix: ClassVar[str] = "rrqr-"
