@@ -89,11 +89,17 @@ def evaluate_blocks(
         tables,
         np.stack([symbol[a] for a in alphas]),
     )
-    work = rows.size * basis.width * len(orders_below(alphas, basis.decomposition.windowed))
-    shallow = len(layers) == 1 and basis.features.function.plain
-    if shallow and work <= SMALL and jax.default_backend() == "cpu":
+    if by_numpy(basis, rows.size, alphas):
         return on_device(_blocks(*arguments))
     return _compiled_blocks(*arguments)
+
+
+def by_numpy(basis: Basis, places: int, alphas: tuple[Orders, ...]) -> bool:
+    """Whether blocks with so many places for points are evaluated without XLA, in any shape."""
+    if jax.default_backend() != "cpu":
+        return False
+    work = places * basis.width * len(orders_below(alphas, basis.decomposition.windowed))
+    return len(basis.layers) == 1 and basis.features.function.plain and work <= SMALL
 
 
 def _blocks(

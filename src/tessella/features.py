@@ -79,7 +79,10 @@ def _tanh(s: Any) -> Any:
 
 
 def _sin_derivatives(s: Any, order: int) -> list[Any]:
-    sin, cos = namespace(s).sin(s), namespace(s).cos(s)
+    sin = namespace(s).sin(s)
+    if order == 0:
+        return [sin]
+    cos = namespace(s).cos(s)
     cycle = [sin, cos, -sin, -cos]
     return [cycle[k % 4] for k in range(order + 1)]
 

@@ -18,7 +18,7 @@ from tessella.assembly import evaluate_all
 from tessella.basis import AnyBasis, Basis, per_field
 from tessella.collocation import Grid
 from tessella.domain import Array
-from tessella.evaluation import basis_tables, evaluate_blocks
+from tessella.evaluation import basis_tables, by_numpy, evaluate_blocks
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
@@ -204,13 +204,15 @@ def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) ->
     height = STRIP if count > 1 else total
     owners, pairs, heights = _strips(subdomain, count, height)
     size = total // height
+    if len(owners) < size and by_numpy(basis, len(owners) * height, tuple(alphas)):
+        size = max(1, len(owners))
     for start in range(0, len(owners), size):
         strip = np.minimum(np.arange(start, start + size), len(owners) - 1)
         j, n = owners[strip], point[pairs[strip]].ravel()
         blocks = evaluate_blocks(
             basis,
             j,
-            np.arange(total).reshape(size, height),
+            np.arange(size * height).reshape(size, height),
             heights[strip],
             x[n],
             tables.take(n),
