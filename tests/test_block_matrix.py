@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.linalg.block_matrix import UNROLL, BlockMatrix, bucket
+from tessella.linalg.block_kernels import UNROLL
+from tessella.linalg.block_matrix import BlockMatrix, bucket
 from tessella.linalg.conditioning import condition_number, singular_values
 from tessella.linalg.preconditioners import TriangularBlocks, TriangularGroup, Unpreconditioned
 

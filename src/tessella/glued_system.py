@@ -16,7 +16,8 @@ from tessella.assembly import Reduced
 from tessella.device_traces import DeviceTraces
 from tessella.domain import Array
 from tessella.host_traces import HostTraces
-from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks, same_numbers
+from tessella.linalg.block_kernels import same_numbers
+from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.linalg.iteration import Progress
 from tessella.linalg.preconditioners import Unpreconditioned
 from tessella.linalg.rrqr import RRQR, Unfiltered

@@ -24,10 +24,15 @@ import scipy.sparse
 
 from tessella.arrays import on_device, on_host, some
 from tessella.domain import Array
-
-UNROLL = 32
-"""Blocks of at most this many columns are contracted by fused sums, wider ones by matrix products,
-which for them are two to twenty times faster on a CPU."""
+from tessella.linalg.block_kernels import (
+    contract_columns,
+    contract_rows,
+    look_up,
+    same_numbers,
+    scaled_columns,
+    scaled_rows,
+    squared_sums,
+)
 
 
 class Group(NamedTuple):
@@ -105,10 +110,10 @@ class BlockMatrix:
                 (g.values * part[:, :, None]).sum(1).ravel()
                 for g, part in zip(self.groups, own, strict=True)
             ]
-            return _look_up(jax.lax.optimization_barrier(local), self.lookup.rows)
+            return look_up(jax.lax.optimization_barrier(local), self.lookup.rows)
         # One buffer per group, so that one group's scatter overlaps the next one's contraction.
         parts = [
-            jnp.zeros(self.shape[0]).at[g.rows].add(_contract_columns(g.values, v[g.columns]))
+            jnp.zeros(self.shape[0]).at[g.rows].add(contract_columns(g.values, v[g.columns]))
             for g in self.groups
         ]
         return sum(parts[1:], parts[0])
@@ -117,10 +122,10 @@ class BlockMatrix:
     def _compiled_rmatvec(self, u: jax.Array) -> jax.Array:
         # The barrier keeps XLA from repeating the gather for every column.
         local = [
-            _contract_rows(g.values, jax.lax.optimization_barrier(u[g.rows])) for g in self.groups
+            contract_rows(g.values, jax.lax.optimization_barrier(u[g.rows])) for g in self.groups
         ]
         if self.lookup is not None:
-            return _look_up([part.ravel() for part in local], self.lookup.columns)
+            return look_up([part.ravel() for part in local], self.lookup.columns)
         out = jnp.zeros(self.shape[1])
         for g, part in zip(self.groups, local, strict=True):
             out = out.at[g.columns].add(part)
@@ -171,7 +176,7 @@ class BlockMatrix:
     def scale_rows(self, factors: Array) -> BlockMatrix:
         """diag(factors) M."""
         f = on_device(factors)
-        groups = (g._replace(values=_scaled_rows(g.values, g.rows, f)) for g in self.groups)
+        groups = (g._replace(values=scaled_rows(g.values, g.rows, f)) for g in self.groups)
         return BlockMatrix(tuple(groups), self.shape)
 
     def select(self, kept: np.ndarray) -> BlockMatrix:
@@ -254,7 +259,7 @@ class BlockMatrix:
         for g in self.groups:
             values = g.values
             if columns is not None:
-                values = _scaled_columns(values, g.columns, columns)
+                values = scaled_columns(values, g.columns, columns)
             squares = squared_sums(values, 1)
             np.add.at(out, np.asarray(g.rows), squares)
         return out
@@ -313,63 +318,6 @@ def _inverse(indices: Sequence[tuple[np.ndarray, np.ndarray]], size: int) -> np.
     table = np.full((max(int(count.max(initial=0)), 1), size), -1, dtype=np.int32)
     table[slot, target] = place
     return table
-
-
-def _look_up(parts: list[jax.Array], table: jax.Array) -> jax.Array:
-    """sum_k flat[table[k]], unrolled so that it fuses with what uses it."""
-    flat = jnp.concatenate(parts) if len(parts) > 1 else parts[0]
-    out = jnp.zeros(table.shape[1])
-    for places in table:
-        out = out + jnp.where(places >= 0, flat[places], 0.0)
-    return out
-
-
-def _scaled_rows(values: jax.Array, rows: jax.Array, factors: jax.Array) -> jax.Array:
-    """values[b, c, i] * factors[rows[b, i]]."""
-    if on_host(values):
-        return on_device(np.asarray(values) * np.asarray(factors)[np.asarray(rows)][:, None, :])
-    return values * factors[rows][:, None, :]
-
-
-def _scaled_columns(values: jax.Array, columns: jax.Array, factors: Array) -> jax.Array:
-    """values[b, c, i] * factors[columns[b, c]]."""
-    own = factors[np.asarray(columns)][:, :, None]
-    return on_device(np.asarray(values) * own) if on_host(values) else values * own
-
-
-def squared_sums(values: jax.Array, axis: int) -> Array:
-    """Sums of squares over the columns (axis 1) or the rows (2) of every block."""
-    to = "bcm,bcm->bm" if axis == 1 else "bcm,bcm->bc"
-    if on_host(values):
-        host = np.asarray(values)
-        return np.einsum(to, host, host)
-    return np.asarray(jnp.einsum(to, values, values))
-
-
-def largest_entries(values: jax.Array, axis: int | tuple[int, ...]) -> Array:
-    """Largest absolute values along some axes; NaN where there is one."""
-    if on_host(values):
-        host = np.asarray(values)
-        return np.maximum(host.max(axis=axis, initial=0.0), -host.min(axis=axis, initial=0.0))
-    return np.asarray(jnp.abs(values).max(axis=axis, initial=0.0))
-
-
-def _contract_columns(values: jax.Array, v: jax.Array) -> jax.Array:
-    """sum_c values[b, c, m] v[b, c]."""
-    C = values.shape[1]
-    if C > UNROLL:
-        return jnp.einsum("bcm,bc->bm", values, v)
-    out = values[:, 0] * v[:, 0, None]
-    for c in range(1, C):
-        out = out + values[:, c] * v[:, c, None]
-    return out
-
-
-def _contract_rows(values: jax.Array, u: jax.Array) -> jax.Array:
-    """sum_m values[b, c, m] u[b, m]."""
-    if values.shape[1] > UNROLL:
-        return jnp.einsum("bcm,bm->bc", values, u)
-    return (values * u[:, None, :]).sum(2)
 
 
 def beside(matrices: Sequence[BlockMatrix]) -> BlockMatrix:
@@ -455,18 +403,3 @@ def from_blocks(
             )
         )
     return BlockMatrix(tuple(groups), shape)
-
-
-SAME = 1e-11
-"""Two matrices are one if no number differs by more than this part of the largest."""
-
-
-def same_numbers(a: Array | jax.Array, b: Array | jax.Array) -> bool:
-    """Equal up to the rounding that a shift of all points makes."""
-    if a.shape != b.shape:
-        return False
-    if not a.size:
-        return True
-    apart: Any = abs(a - b)
-    size: Any = abs(a)
-    return bool(apart.max() <= SAME * size.max())

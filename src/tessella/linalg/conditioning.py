@@ -15,7 +15,8 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from tessella.arrays import on_device
 from tessella.domain import Array
-from tessella.linalg.block_matrix import BlockMatrix, largest_entries
+from tessella.linalg.block_kernels import largest_entries
+from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.gramian import gramian, pattern
 from tessella.linalg.iteration import checked
 from tessella.linalg.krylov import NormalEquations

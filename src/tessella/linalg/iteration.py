@@ -24,7 +24,8 @@ import scipy.linalg
 
 from tessella.arrays import on_device
 from tessella.domain import Array
-from tessella.linalg.block_matrix import BlockMatrix, largest_entries
+from tessella.linalg.block_kernels import largest_entries
+from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.loops import CHUNK, LOOPS, Iterate, Monitor, Tests, run_on_host, run_until
 
 SMALLEST_TOLERANCE = 1e-16

@@ -20,7 +20,8 @@ import numpy as np
 from tessella.arrays import on_device
 from tessella.domain import Array
 from tessella.linalg import batched_qr, dense_qr, device_qr
-from tessella.linalg.block_matrix import BlockMatrix, squared_sums
+from tessella.linalg.block_kernels import squared_sums
+from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.dense_qr import FrontFactor, Leftover
 from tessella.linalg.device_qr import DeviceFactors
 from tessella.linalg.elimination import Elimination, Front, eliminate
