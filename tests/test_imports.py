@@ -28,6 +28,7 @@ FLOW = [
     "conditions",
     "periodicity",
     "problem",
+    "determined",
     "decomposition",
     "tiling",
     "windows",

@@ -14,6 +14,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -123,13 +124,14 @@ def refine(
         if not walk.steps:
             raise
         reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"no memory: {error}"
-    return Refined(walk.best, walk.estimate, tuple(walk.steps), walk.met, reason)
+    solution, estimate = (walk.best, walk.estimate) if walk.met else walk.surest()
+    return Refined(solution, estimate, tuple(walk.steps), walk.met, reason)
 
 
 def check(problem: Problem, tol: float) -> None:
     """Refuse tolerances no one can meet and problems that do not determine their solution."""
-    if not (math.isfinite(tol) and tol > 0):
-        raise ValueError(f"tol must be a positive number, got {tol!r}")
+    if not (isinstance(tol, Real) and math.isfinite(tol) and tol > 0):
+        raise ValueError(f"tol must be a positive number, e.g. 1e-6, got {tol!r}")
     if tol < SMALLEST_TOLERANCE:
         raise ValueError(
             f"tol={tol!r} is below what double precision allows: use {SMALLEST_TOLERANCE:g} or more"
@@ -188,6 +190,8 @@ class _Walk:
         self.rows = held_out(problem)
         self.steps: list[Step] = []
         self.estimate: float | None = None
+        self.lowest: tuple[float, Solution] | None = None
+        """The smallest estimate so far and whose it was."""
         self.span, self.far = math.inf, True
         """Between the residuals of the best solution and of the one it is judged by."""
         self.compiling = self.rate = 0.0
@@ -253,6 +257,8 @@ class _Walk:
             gain, size, apart = self._judge(solution)
         if gain > 1:
             self.best = solution
+        if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
+            self.lowest = self.estimate, self.best
         report, took = solution.report, watch.total()
         self.compiling, self.rate = took["compile"], took["step"] / plan.work
         unknowns = report.columns + (report.traces or 0)
@@ -284,6 +290,11 @@ class _Walk:
             self.span, self.estimate = span, found.error
             self.far = found.difference > NONE or span > FAR
         return gain, found.residual, found.difference
+
+    def surest(self) -> tuple[Solution, float | None]:
+        """The solution with the smallest estimate: a smaller residual can come with a larger error
+        where the solution is singular."""
+        return (self.best, None) if self.lowest is None else (self.lowest[1], self.lowest[0])
 
     def _stalled(self) -> str:
         first, last = self.steps[0], self.steps[-1]

@@ -13,8 +13,9 @@ import numpy as np
 from tessella.assembly import LeastSquares, Reduced, assemble
 from tessella.basis import AnyBasis, Multilevel
 from tessella.collocation import Grid
+from tessella.determined import missing_conditions
 from tessella.domain import Array
-from tessella.estimate import judge
+from tessella.estimate import disagreement, judge
 from tessella.glued_system import GluedSystem
 from tessella.gluing import glue
 from tessella.interfaces import is_glued
@@ -80,6 +81,8 @@ def run(
     if not ready.solver.iterative if estimate is None else estimate:
         with watch.phase("estimate"):
             found["error_estimate"] = _second_opinion(solution, collocation, filter, ready.solver)
+        if not solution.report.advice:
+            found["advice"] = disagreement(solution.report.error, found["error_estimate"])
     found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}
     return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **found))
 
@@ -146,8 +149,9 @@ def substitute(
 
     report = _report(problem, basis, ready, result)
     found: dict[str, Any] = {"residual": ready.system.residuals(a)}
-    if not solver.iterative and not report.advice:
-        found["advice"] = _misfit(ready.system, found["residual"])
+    if not report.advice:
+        misfit = "" if solver.iterative else _misfit(ready.system, found["residual"])
+        found["advice"] = missing_conditions(problem) or misfit
     solution = Solution(problem, basis, a, report, result.history)
     with watch.phase("measure"):
         if samples is not None:

@@ -40,6 +40,21 @@ SEED = 20_011
 """Of the held-out points; no system's points are random, so none of them coincide."""
 
 
+def disagreement(error: dict[str, float] | None, estimate: float | None) -> str:
+    """A remark where the exact solution that was given and the estimate cannot both be right."""
+    true = 0.0 if error is None else error["l1_normalised"]
+    if estimate is None or true <= DOUBT * max(estimate, 1e-12):
+        return ""
+    return (
+        f"the exact solution given differs from this one {true / max(estimate, 1e-12):.2g} times "
+        f"more than estimated: check it, and whether a condition is missing"
+    )
+
+
+DOUBT = 100.0
+"""Ratio of true and estimated error from which one of them is doubted."""
+
+
 def held_out(problem: Problem) -> list[Rows]:
     """Every equation and condition at random points, which no grid contains; measurements where
     they were made."""

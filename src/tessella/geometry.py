@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, partial
@@ -307,6 +308,21 @@ class Combination(Domain):
         if self.kind == "|":
             return np.minimum(left, right)
         return np.maximum(left, right if self.kind == "&" else -right)
+
+    def contains(self, points: Array) -> NDArray[np.bool_]:
+        """Which points lie inside or on the boundary; where those of both meet, only what has
+        inner points next to it: the edge of a box is no part of it once its corner is cut off."""
+        found = super().contains(points)
+        near = NEAR * self.diameter
+        sides = (self.left.signed_distance(points), self.right.signed_distance(points))
+        both = np.flatnonzero(found & (np.abs(sides) <= near).all(axis=0))
+        if len(both):
+            steps = (
+                1e3 * near * np.array(list(itertools.product((-1, 0, 1), repeat=points.shape[1])))
+            )
+            beside = [self.signed_distance(points[both] + step) < -near for step in steps]
+            found[both] = np.any(beside, axis=0)
+        return found
 
     def surface(self, part: str, spacing: Array, around: Domain) -> Surface:
         return self._select(part, lambda side: side.surface(part, spacing, around))

@@ -140,7 +140,7 @@ class Field(Operator):
         return (Term((0,) * len(axes), field=self.name),)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class D(Operator):
     """A partial derivative by named axes: `D(x=2)`, `D(x=1, y=1)`, `D(t=1)`."""
 
@@ -152,6 +152,9 @@ class D(Operator):
                 raise ValueError(f"D({axis}={order!r}): the order must be an integer >= 0")
         object.__setattr__(self, "orders", tuple(orders.items()))
 
+    def __repr__(self) -> str:
+        return f"D({', '.join(f'{axis}={order}' for axis, order in self.orders)})"
+
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         alpha = [0] * len(axes)
         for axis, order in self.orders:
@@ -159,7 +162,7 @@ class D(Operator):
         return (Term(tuple(alpha)),)
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Laplacian(Operator):
     """Sum of second derivatives over the given axes, by default over every axis but `t`."""
 
@@ -167,6 +170,9 @@ class Laplacian(Operator):
 
     def __init__(self, *axes: str) -> None:
         object.__setattr__(self, "axes", axes)
+
+    def __repr__(self) -> str:
+        return f"Laplacian({', '.join(map(repr, self.axes))})"
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         names = self.axes or tuple(a for a in axes if a != "t")

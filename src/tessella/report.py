@@ -245,7 +245,8 @@ class Report:
     def __str__(self) -> str:
         pairs = list(self.lines())
         width = max(len(label) for label, _ in pairs)
-        title = self.problem + (f" ({self.preset})" if self.preset else "")
+        how = self.preset if self.tolerance is None else f"tol {self.tolerance:g}"
+        title = self.problem + (f" ({how})" if how else "")
         body = "\n".join(f"  {label:<{width}}  {text}" for label, text in pairs)
         return f"{title}\n{body}"
 

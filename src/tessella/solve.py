@@ -11,8 +11,10 @@ from tessella.algorithm import run
 from tessella.basis import AnyBasis, Basis, Fields
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
+from tessella.determined import missing_conditions
 from tessella.domain import Box
 from tessella.enrichment import Enrichment, Functions, as_enrichment
+from tessella.estimate import disagreement, held_out
 from tessella.features import Activation, RandomFeatures
 from tessella.interfaces import Glued, default_features, is_glued
 from tessella.linalg.iteration import Progress
@@ -259,6 +261,8 @@ def _solve_to(
         chosen = with_basis(_planned(blind, plan, seed, enrichment))
         return run(blind, chosen.basis, chosen.collocation, chosen.filter, chosen.solver)
 
+    if problem.exact is not None:
+        problem.exact_values(held_out(problem)[0].points[:2])  # shows a bad one before the work
     with watch.phase("solve"):
         found = refine(problem, tol, engine, patience, progress)
     solution = dataclasses.replace(found.solution, problem=problem)
@@ -266,6 +270,7 @@ def _solve_to(
         at = test_points(problem, solution.basis, test_grid)
         error = None if at is None else error_norms(solution(at), problem.exact_values(at))
     met = "tolerance met" if found.met else "tolerance not met"
+    remarks = (found.reason, missing_conditions(problem) or disagreement(error, found.estimate))
     report = dataclasses.replace(
         solution.report,
         error=error,
@@ -273,7 +278,7 @@ def _solve_to(
         tolerance=tol,
         refinement=found.steps,
         stop_reason=met,
-        advice=found.reason,
+        advice="; ".join(filter(None, remarks)),
         seconds=watch.total(),
         peak_memory_mib=peak_mib(),
     )
