@@ -142,15 +142,5 @@ def large() -> None:
 
 def demo_picture() -> None:
     """The picture of the README."""
-    solution = ts.gallery.get("laplace").solve(
-        solver="nested-qr",
-        settings={
-            "subdomains": 8,
-            "features": 150,
-            "overlap": 2.0,
-            "oversampling": 2.25,
-            "sigma": 1e-10,
-            "scale": 2.0,
-        },
-    )
+    solution = ts.gallery.get("laplace").solve("best")
     solution.plot(Path(__file__).resolve().parent.parent / "docs" / "laplace.png")

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.domain import Array, Box, Domain
+from tessella.tiling import Tiling
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,9 +52,12 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
 
 def _title(solution: Solution) -> str:
     report = solution.report
+    name = "" if report.problem == "problem" else report.problem
     parameters = ", ".join(f"{k} = {v:g}" for k, v in report.parameters.items())
     error = f"error {report.error['l1_normalised']:.1e}" if report.error else ""
-    return " · ".join(part for part in (report.problem, parameters, report.solver, error) if part)
+    if not error and report.error_estimate is not None:
+        error = f"estimated error {report.error_estimate:.1e}"
+    return " · ".join(part for part in (name, parameters, report.solver, error) if part)
 
 
 class Shown(NamedTuple):
@@ -89,7 +93,10 @@ def _lines(solution: Solution) -> Figure:
     figure = _figure(8, 2 + 2 * rows)
     axes = list(figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0])
     axes[-1].set_xlabel(axis)
-    centres = solution.basis.decomposition.centres[:, 0]
+    decomposition = solution.basis.decomposition
+    marks = decomposition.centres[:, 0]
+    if isinstance(decomposition, Tiling):
+        marks = marks[1:] - decomposition.half_width[0]
     for one in shown:
         ax, u = axes.pop(0), one.values(x)
         if one.exact is not None:
@@ -98,10 +105,10 @@ def _lines(solution: Solution) -> Figure:
             below.semilogy(x[:, 0], np.abs(u - exact) + 1e-17, color=ORANGE, lw=0.8)
             below.set_ylabel("absolute error")
         ax.plot(x[:, 0], u, color=BLUE, lw=1.2, label="tessella")
-        for centre in centres if len(centres) <= 60 else ():
-            ax.axvline(centre, color=GREY, lw=0.4, alpha=0.5)
+        for mark in marks if len(marks) <= 60 else ():
+            ax.axvline(mark, color=GREY, lw=0.4, alpha=0.5)
         ax.set_ylabel(one.name)
-        ax.legend(loc="upper right")
+        ax.legend(loc="best")
     return figure
 
 
@@ -129,8 +136,9 @@ def _maps(solution: Solution) -> Figure:
             image = _image(ax, values, domain, (low, high) if kind == "values" else None)
             _draw_boundary(ax, domain, points, n)
             ax.set_title(title if len(shown) == 1 else f"{one.name}, {title}")
-            figure.colorbar(image, ax=ax, shrink=0.85)
-    _outline(axes[0, 0], solution)
+            figure.colorbar(image, ax=ax, fraction=0.046)
+    if columns == 3:
+        _outline(axes[0, -1], solution)
     return figure
 
 
@@ -199,29 +207,46 @@ def _draw_boundary(ax: Any, domain: Domain, points: Array, n: int) -> None:
 def _image(
     ax: Any, values: Array, domain: Any, limits: tuple[float, float] | None, cmap: str = "viridis"
 ) -> Any:
+    from matplotlib.colors import Normalize
+
     (x0, x1), (y0, y1) = domain.bounds[:2]
-    low, high = limits or (None, None)
     ax.set_xlabel(domain.axes[0])
     ax.set_ylabel(domain.axes[1])
     return ax.imshow(
         values.T,
         origin="lower",
         extent=(x0, x1, y0, y1),
-        vmin=low,
-        vmax=high,
+        norm=_error_norm(values) if limits is None else Normalize(*limits),
         cmap=cmap,
         aspect="auto" if domain.axes[1] == "t" else "equal",
         interpolation="bilinear",
     )
 
 
+DECADES = 4
+"""An error is drawn from its largest value down to so many powers of ten below it."""
+
+
+def _error_norm(errors: Array) -> Any:
+    """Colours by powers of ten, unless nothing is wrong anywhere."""
+    from matplotlib.colors import LogNorm, Normalize
+
+    most = float(np.nanmax(errors))
+    return LogNorm(most * 10.0**-DECADES, most, clip=True) if most > 0 else Normalize(0, 1)
+
+
 def _outline(ax: Any, solution: Solution) -> None:
-    """Mark the centres of the subdomains and outline the middle one."""
+    """The faces of subdomains side by side; of overlapping ones the centres, and the middle one."""
     decomposition = solution.basis.decomposition
     if decomposition.count > 400:
         return
     centres, half = decomposition.centres, decomposition.half_width
-    ax.plot(centres[:, 0], centres[:, 1], ".", color="white", ms=2, clip_on=False)
+    if isinstance(decomposition, Tiling):
+        for axis, line in enumerate((ax.axvline, ax.axhline)):
+            for place in np.unique(centres[:, axis])[1:]:
+                line(place - half[axis], color="white", lw=0.5, alpha=0.6)
+        return
+    ax.plot(centres[:, 0], centres[:, 1], ".", color="white", ms=2)
     middle = centres[np.argmin(np.linalg.norm(centres - centres.mean(axis=0), axis=1))]
     corner_x = middle[0] + half[0] * np.array([-1, 1, 1, -1, -1])
     corner_y = middle[1] + half[1] * np.array([-1, -1, 1, 1, -1])
@@ -243,6 +268,7 @@ def plot_history(solution: Solution, path: str | Path | None = None) -> Figure:
     if known.any():
         ax.loglog(steps[known], history.error[known], color=ORANGE, label="error (normalised L1)")
     ax.set_xlabel("iteration")
+    ax.set_ylabel("norm, error")
     ax.legend()
     ax.set_title(_title(solution), fontsize=11)
     if path is not None:
@@ -272,7 +298,9 @@ def _refinement(solution: Solution, path: str | Path | None) -> Figure:
         )
     if report.tolerance is not None:
         ax.axhline(report.tolerance, color=GREY, lw=0.8, ls="--", label="tolerance")
+    ax.margins(x=0.15)
     ax.set_xlabel("unknowns")
+    ax.set_ylabel("residual, error")
     ax.legend()
     ax.set_title(_title(solution), fontsize=11)
     if path is not None:
