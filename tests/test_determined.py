@@ -105,3 +105,31 @@ def test_operators_print_as_they_are_written():
     problem = ts.Problem(SQUARE, POISSON, [ts.Dirichlet()])
     with pytest.raises(ValueError, match=r"D\(z=2\) uses the axis 'z', but the domain has x, y"):
         dataclasses.replace(problem, equation=ts.Equation(ts.D(z=2)))
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ts.D("x"), r"write D\(x=1\)"),
+        (lambda: ts.Box((0, 1)), r"write Box\(x=\(0, 1\), ...\)"),
+        (lambda: ts.D(x=1) * ts.D(x=1), "operators are composed by @"),
+        (lambda: ts.D(x=2) + np.sin, r"f \* Identity\(\)"),
+        (lambda: SQUARE.part("xmim"), "did you mean 'xmin'"),
+        (lambda: ts.Problem(SQUARE, POISSON, [ts.Initial(0.0)]), "needs an axis t"),
+        (
+            lambda: ts.solve(
+                ts.Problem(SQUARE, ts.Equation(ts.Laplacian(), lambda p: None), [ts.Dirichlet()]),
+                subdomains=2,
+                features=9,
+            ),
+            "returned None: is a `return` missing",
+        ),
+        (
+            lambda: ts.solve(ts.Problem(SQUARE, POISSON, [ts.Dirichlet()]), tol=0.1, test_grid=50),
+            r"test_grid must be a Grid, got 50",
+        ),
+    ],
+)
+def test_slips_are_met_with_what_to_write(make, words):
+    with pytest.raises((ValueError, TypeError), match=words):
+        make()

@@ -211,7 +211,7 @@ class _Walk:
             expected = self.compiling + self.rate * following.work
             spent = time.perf_counter() - self.started
             if spent + expected > self.patience:
-                return (
+                return self._open() or (
                     f"out of patience: the next step would take about {expected:.0f} s, "
                     f"{spent:.0f} of {self.patience:.0f} s are spent; raise `patience`"
                 )
@@ -296,16 +296,21 @@ class _Walk:
         where the solution is singular."""
         return (self.best, None) if self.lowest is None else (self.lowest[1], self.lowest[0])
 
-    def _stalled(self) -> str:
+    def _open(self) -> str:
+        """A word on solutions that all satisfy what is asked and differ all the same."""
         first, last = self.steps[0], self.steps[-1]
-        if (last.difference or 0.0) > 1e-2 and last.residual < 1e-4 * first.residual:
-            return (
-                f"the residual is small, but solutions still differ by {last.difference:.1e}: the "
-                f"problem may not determine its solution; check its conditions"
-            )
+        if (last.difference or 0.0) <= 1e-2 or last.residual >= 1e-4 * first.residual:
+            return ""
         return (
+            f"the residual is small, but solutions still differ by {last.difference:.1e}: the "
+            f"problem may not determine its solution; check its conditions"
+        )
+
+    def _stalled(self) -> str:
+        return self._open() or (
             "stalled: the residual no longer falls with features or subdomains, because of "
-            "rounding, or because the solution is not smooth"
+            "rounding, because the solution is not smooth (see enrichment), or because equation "
+            "and conditions contradict each other"
         )
 
 

@@ -38,7 +38,9 @@ class Box(Domain):
     bounds: Bounds
     periodic: tuple[str, ...] = ()
 
-    def __init__(self, **bounds: tuple[float, float]) -> None:
+    def __init__(self, *sides: object, **bounds: tuple[float, float]) -> None:
+        if sides:
+            raise ValueError(f"Box takes its sides by name: write Box(x={sides[0]!r}, ...)")
         if not bounds:
             raise ValueError("Box() needs at least one axis, e.g. Box(x=(0, 1))")
         checked = tuple(interval(ends, f"Box axis {name!r}") for name, ends in bounds.items())

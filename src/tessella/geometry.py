@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -133,7 +134,13 @@ class Domain:
     def part(self, name: str) -> str:
         """The name itself, if the boundary has such a part."""
         if name not in self.parts:
-            raise ValueError(f"unknown face {name!r}: this domain has {', '.join(self.parts)}")
+            close = difflib.get_close_matches(str(name), self.parts, 1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            if name in ("tmin", "tmax") and "t" not in self.axes:
+                hint = "; a start in time needs an axis t, e.g. Box(x=(0, 1), t=(0, 1))"
+            raise ValueError(
+                f"unknown face {name!r}: this domain has {', '.join(self.parts)}{hint}"
+            )
         return name
 
     def points(self, points: ArrayLike) -> Array:

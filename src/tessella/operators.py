@@ -91,7 +91,7 @@ class Operator:
             return Scaled(_finite(coefficient), self)
         raise TypeError(
             f"operator * {coefficient!r} is ambiguous: write `f * operator` for a coefficient in "
-            f"front, or `operator @ f` to differentiate the product"
+            f"front, or `operator @ f` to differentiate the product; operators are composed by @"
         )
 
     def __truediv__(self, number: float) -> Operator:
@@ -108,7 +108,10 @@ def _as_operator(value: Operator | float, symbol: str) -> Operator:
         return value
     if isinstance(value, Real):
         return Scaled(_finite(value), Identity())
-    raise TypeError(f"operator {symbol} {value!r}: expected an operator or a number")
+    raise TypeError(
+        f"operator {symbol} {value!r}: expected an operator or a number; a function f of the "
+        f"points is f * Identity()"
+    )
 
 
 def _finite(coefficient: Real) -> float:
@@ -146,7 +149,9 @@ class D(Operator):
 
     orders: tuple[tuple[str, int], ...]
 
-    def __init__(self, **orders: int) -> None:
+    def __init__(self, *names: str, **orders: int) -> None:
+        if names:
+            raise ValueError(f"D takes its orders by name: write D({names[0]}=1)")
         for axis, order in orders.items():
             if not isinstance(order, int) or order < 0:
                 raise ValueError(f"D({axis}={order!r}): the order must be an integer >= 0")
@@ -415,6 +420,8 @@ def function_values(function: Function | float, points: Array, what: str | None 
 def check_values(values: Any, points: Array, what: str) -> Array:
     """One finite float per point, or an error that names what was wrong and where."""
     n = len(points)
+    if values.shape == () and values.dtype == object and values.item() is None:
+        raise ValueError(f"{what} returned None: is a `return` missing?")
     if values.shape == ():
         values = np.full(n, values)
     if values.shape != (n,):
