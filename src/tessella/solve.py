@@ -265,7 +265,7 @@ def _solve_to(
         raise ValueError(
             f"test_grid must be a Grid, got {test_grid!r}: write Grid(points_per_axis=50)"
         )
-    if problem.exact is not None:
+    if problem.exact_function is not None:
         problem.exact_values(held_out(problem)[0].points[:2])  # shows a bad one before the work
     with watch.phase("solve"):
         found = refine(problem, tol, engine, patience, progress)
