@@ -11,6 +11,7 @@ BENCHMARKS = {
     "dropped": core.dropped,
     "baselines": core.baselines,
     "large": core.large,
+    "small": core.small,
     "direct_against_lsqr": solvers.direct_against_lsqr,
     "direct": solvers.direct,
     "weak_scaling": solvers.weak_scaling,

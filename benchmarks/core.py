@@ -8,14 +8,17 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, seconds, table
+from tessella import evaluation
 from tessella.assembly import assemble
 
 SEEDS = range(5)
@@ -138,6 +141,34 @@ def large() -> None:
     ]
     table("Laplacian n = 6, S = 64, K = 16 (warm, medians)", rows)
     save("large", rows)
+
+
+def small() -> None:
+    """What compilation costs where little is to be done: copies, and blocks at NumPy's limit."""
+    jax.config.update("jax_enable_compilation_cache", False)
+
+    def copies(way: Callable[[np.ndarray], jax.Array], start: int) -> float:
+        arrays = [np.ones(start + k) for k in range(20)]
+        return seconds(lambda: [way(x) for x in arrays], 1) / len(arrays)
+
+    rows: list[dict[str, Any]] = [
+        {"what": "jnp.asarray, new shape", "first s": copies(jnp.asarray, 1_000), "again s": None},
+        {"what": "device_put, new shape", "first s": copies(jax.device_put, 2_000)},
+    ]
+    problem = ts.gallery.get("laplace").problem(n=3)
+    basis = ts.Basis(ts.Decomposition(problem.domain, 4), ts.RandomFeatures(30), 0)
+    points = ts.Grid(2.0).rows(problem, basis)
+    usual, evaluation.SMALL = evaluation.SMALL, 1 << 40
+    assemble(problem, basis, points)  # compiles what the problem itself brings
+    for what, limit in (("blocks by NumPy", 1 << 40), ("blocks by XLA", 0)):
+        evaluation.SMALL = limit
+        first = seconds(lambda: assemble(problem, basis, points).M.groups, 1)
+        again = seconds(lambda: assemble(problem, basis, points).M.groups, 5)
+        rows.append({"what": what, "first s": first, "again s": again})
+    evaluation.SMALL = usual
+    jax.config.update("jax_enable_compilation_cache", True)
+    table("small work, compiled or not (assembly of 16 blocks, 220,000 entries)", rows)
+    save("small", rows)
 
 
 def demo_picture() -> None:

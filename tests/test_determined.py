@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.adapt import _Walk
+from tessella.adapt import Plan, _Walk
 from tessella.determined import missing_conditions
 from tessella.estimate import disagreement
 
@@ -86,11 +86,27 @@ def test_a_bad_exact_solution_shows_itself_before_the_work(monkeypatch):
 
 
 def test_where_a_tolerance_is_missed_the_smallest_estimate_wins():
-    walk = _Walk.__new__(_Walk)
-    walk.lowest, walk.best = None, "last"
-    assert walk.surest() == ("last", None)
-    walk.lowest = (1e-3, "sure")
-    assert walk.surest() == ("sure", 1e-3)
+    problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Dirichlet()])
+    estimates = iter([None, 1e-2, 1e-3, 1e-1])
+
+    class Told(_Walk):
+        """A refinement whose residual falls at every step, whatever the estimate."""
+
+        def _judge(self, solution):
+            self.estimate = next(estimates)
+            return 2.0, 1.0, None
+
+    def engine(blind, plan):
+        return ts.solve(blind, subdomains=2, features=4, seed=plan.rung)
+
+    walk = Told(problem, 1e-9, engine, 10.0, None)
+    walk._take(Plan((2,), 0), "start")
+    assert walk.surest() == (walk.best, None)
+    for rung in (1, 2, 3):
+        walk._take(Plan((2,), rung), "features")
+    solution, estimate = walk.surest()
+    assert (solution.basis.seed, estimate) == (2, 1e-3)
+    assert walk.best.basis.seed == 3
 
 
 def test_an_edge_that_was_cut_off_is_outside():
@@ -110,8 +126,8 @@ def test_operators_print_as_they_are_written():
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: ts.D("x"), r"write D\(x=1\)"),
-        (lambda: ts.Box((0, 1)), r"write Box\(x=\(0, 1\), ...\)"),
+        (lambda: ts.D("x"), r"got 'x': write D\(x=1\)"),
+        (lambda: ts.Box((0, 2)), r"got \(0, 2\): write Box\(x=\(0, 1\)"),
         (lambda: ts.D(x=1) * ts.D(x=1), "operators are composed by @"),
         (lambda: ts.D(x=2) + np.sin, r"f \* Identity\(\)"),
         (lambda: SQUARE.part("xmim"), "did you mean 'xmin'"),
@@ -124,9 +140,14 @@ def test_operators_print_as_they_are_written():
             ),
             "returned None: is a `return` missing",
         ),
-        (
-            lambda: ts.solve(ts.Problem(SQUARE, POISSON, [ts.Dirichlet()]), tol=0.1, test_grid=50),
-            r"test_grid must be a Grid, got 50",
+        *(
+            (
+                lambda how=how: ts.solve(
+                    ts.Problem(SQUARE, POISSON, [ts.Dirichlet()]), test_grid=50, **how
+                ),
+                r"test_grid must be a Grid, got 50",
+            )
+            for how in ({"tol": 0.1}, {"subdomains": 2, "features": 9})
         ),
     ],
 )

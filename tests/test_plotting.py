@@ -4,6 +4,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from matplotlib.colors import LogNorm
 
 import tessella as ts
 from tessella.plotting import plot_history
@@ -75,6 +76,19 @@ def test_four_dimensions_have_no_picture(combination):
     solution = random_function(combination, ts.Box(x=(0, 1), y=(0, 1), z=(0, 1), t=(0, 1)))
     with pytest.raises(ValueError, match=r"no plot for axes .*up to three axes; evaluate.*slice"):
         solution.plot()
+
+
+def test_errors_are_drawn_by_powers_of_ten(square_solution):
+    norm = visible(square_solution.plot())[2].get_images()[0].norm
+    assert isinstance(norm, LogNorm)
+    assert norm.vmax == pytest.approx(1e4 * norm.vmin)
+
+
+def test_without_an_exact_solution_the_title_has_the_estimate():
+    problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Dirichlet()])
+    solution = ts.solve(problem, tol=1e-2)
+    estimate = f"estimated error {solution.report.error_estimate:.1e}"
+    assert solution.plot().get_suptitle() == f"nested-qr · {estimate}"
 
 
 def test_the_title_names_problem_and_error(square_solution):

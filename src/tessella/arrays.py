@@ -17,7 +17,7 @@ def namespace(x: Any) -> Any:
 def on_device(x: Any) -> jax.Array:
     """A NumPy array where JAX computes; on a CPU both may share memory, so it is not to be changed.
 
-    Unlike `jnp.asarray`, which compiles a program for every new shape (24 ms), it compiles nothing.
+    Unlike `jnp.asarray`, which compiles a program for every new shape, it compiles nothing.
     """
     return jax.device_put(x)
 

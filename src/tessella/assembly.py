@@ -19,7 +19,8 @@ from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.enrichment import scales
 from tessella.evaluation import basis_tables, evaluate_blocks
-from tessella.linalg.block_matrix import BlockMatrix, Group, beside, bucket
+from tessella.linalg.block_kernels import bucket
+from tessella.linalg.block_matrix import BlockMatrix, Group, beside
 from tessella.linalg.iteration import Progress
 from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_sums
 from tessella.linalg.preconditioners import Preconditioner

@@ -40,7 +40,9 @@ class Box(Domain):
 
     def __init__(self, *sides: object, **bounds: tuple[float, float]) -> None:
         if sides:
-            raise ValueError(f"Box takes its sides by name: write Box(x={sides[0]!r}, ...)")
+            raise ValueError(
+                f"Box takes its sides by axis, got {sides[0]!r}: write Box(x=(0, 1), y=(0, 1))"
+            )
         if not bounds:
             raise ValueError("Box() needs at least one axis, e.g. Box(x=(0, 1))")
         checked = tuple(interval(ends, f"Box axis {name!r}") for name, ends in bounds.items())

@@ -23,8 +23,8 @@ from tessella.operators import Orders
 from tessella.windows import bump, bump_sums, quotient
 
 SMALL = 1 << 20
-"""Entries times derivatives up to which NumPy evaluates blocks: at most some 20 ms of work, for
-which XLA takes 7 after half a second of compilation."""
+"""Entries times derivatives up to which NumPy evaluates blocks: hundredths of a second of work, a
+few times what XLA takes once it has compiled (`python -m benchmarks small`)."""
 
 
 class Tables(NamedTuple):

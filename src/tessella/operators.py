@@ -151,7 +151,7 @@ class D(Operator):
 
     def __init__(self, *names: str, **orders: int) -> None:
         if names:
-            raise ValueError(f"D takes its orders by name: write D({names[0]}=1)")
+            raise ValueError(f"D takes its orders by axis, got {names[0]!r}: write D(x=1)")
         for axis, order in orders.items():
             if not isinstance(order, int) or order < 0:
                 raise ValueError(f"D({axis}={order!r}): the order must be an integer >= 0")

@@ -95,6 +95,10 @@ def solve(
     set-up. Side by side the unknowns of an iteration are the traces, so no error is tracked while
     it runs.
     """
+    if test_grid is not None and not isinstance(test_grid, Grid):
+        raise ValueError(
+            f"test_grid must be a Grid, got {test_grid!r}: write Grid(points_per_axis=50)"
+        )
     if tol is not None:
         _refuse_beside_tol(
             subdomains=subdomains,
@@ -261,10 +265,6 @@ def _solve_to(
         chosen = with_basis(_planned(blind, plan, seed, enrichment))
         return run(blind, chosen.basis, chosen.collocation, chosen.filter, chosen.solver)
 
-    if test_grid is not None and not isinstance(test_grid, Grid):
-        raise ValueError(
-            f"test_grid must be a Grid, got {test_grid!r}: write Grid(points_per_axis=50)"
-        )
     if problem.exact_function is not None:
         problem.exact_values(held_out(problem)[0].points[:2])  # shows a bad one before the work
     with watch.phase("solve"):

@@ -1,7 +1,9 @@
-"""What is computed on the padded arrays (block, column, row) of equally sized blocks."""
+"""What is computed on the padded arrays (block, column, row) of equally sized blocks, and how far
+blocks are padded."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import jax
@@ -86,3 +88,39 @@ def same_numbers(a: Array | jax.Array, b: Array | jax.Array) -> bool:
     apart: Any = abs(a - b)
     size: Any = abs(a)
     return bool(apart.max() <= SAME * size.max())
+
+
+def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int | None = None) -> np.ndarray:
+    """Padded height for every block: at most `most` different ones, with the least padding.
+
+    By default three, and one on a GPU, where padding costs less than more kernels. Every further
+    height costs compilation, so one is kept for all while its padding is small (half a million
+    entries, or a twentieth of the whole).
+    """
+    heights = np.asarray(heights)
+    if most is None:
+        most = 1 if jax.default_backend() == "gpu" else 3
+    distinct, number = np.unique(heights, return_counts=True)
+    whole = int(distinct[-1])
+    true = int((distinct * number).sum())
+    padding = (whole * len(heights) - true) * width
+    if padding <= max(500_000, 0.05 * true * width):
+        return np.full_like(heights, whole)
+    # cost[k][i]: least padded size of the first i distinct heights in k buckets.
+    below = np.concatenate([[0], np.cumsum(number)])
+    n = len(distinct)
+    cost = np.full((most + 1, n + 1), np.inf)
+    cut = np.zeros((most + 1, n + 1), dtype=int)
+    cost[:, 0] = 0
+    for k in range(1, most + 1):
+        for i in range(1, n + 1):
+            sizes = cost[k - 1, :i] + (below[i] - below[:i]) * distinct[i - 1]
+            cut[k, i] = int(np.argmin(sizes))
+            cost[k, i] = sizes[cut[k, i]]
+    padded = np.zeros(n, dtype=heights.dtype)
+    i, k = n, most
+    while i > 0:
+        start = cut[k, i]
+        padded[start:i] = distinct[i - 1]
+        i, k = start, k - 1
+    return padded[np.searchsorted(distinct, heights)]

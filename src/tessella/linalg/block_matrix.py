@@ -25,6 +25,7 @@ import scipy.sparse
 from tessella.arrays import on_device, on_host, some
 from tessella.domain import Array
 from tessella.linalg.block_kernels import (
+    bucket,
     contract_columns,
     contract_rows,
     look_up,
@@ -336,42 +337,6 @@ def beside(matrices: Sequence[BlockMatrix]) -> BlockMatrix:
         columns += A.shape[1]
         level += 1 + max((g.level for g in A.groups), default=0)
     return BlockMatrix(tuple(groups), (matrices[0].shape[0], columns))
-
-
-def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int | None = None) -> np.ndarray:
-    """Padded height for every block: at most `most` different ones, with the least padding.
-
-    By default three, and one on a GPU, where padding costs less than more kernels. Every further
-    height costs compilation, so one is kept for all while its padding is small (half a million
-    entries, or a twentieth of the whole).
-    """
-    heights = np.asarray(heights)
-    if most is None:
-        most = 1 if jax.default_backend() == "gpu" else 3
-    distinct, number = np.unique(heights, return_counts=True)
-    whole = int(distinct[-1])
-    true = int((distinct * number).sum())
-    padding = (whole * len(heights) - true) * width
-    if padding <= max(500_000, 0.05 * true * width):
-        return np.full_like(heights, whole)
-    # cost[k][i]: least padded size of the first i distinct heights in k buckets.
-    below = np.concatenate([[0], np.cumsum(number)])
-    n = len(distinct)
-    cost = np.full((most + 1, n + 1), np.inf)
-    cut = np.zeros((most + 1, n + 1), dtype=int)
-    cost[:, 0] = 0
-    for k in range(1, most + 1):
-        for i in range(1, n + 1):
-            sizes = cost[k - 1, :i] + (below[i] - below[:i]) * distinct[i - 1]
-            cut[k, i] = int(np.argmin(sizes))
-            cost[k, i] = sizes[cut[k, i]]
-    padded = np.zeros(n, dtype=heights.dtype)
-    i, k = n, most
-    while i > 0:
-        start = cut[k, i]
-        padded[start:i] = distinct[i - 1]
-        i, k = start, k - 1
-    return padded[np.searchsorted(distinct, heights)]
 
 
 def from_blocks(

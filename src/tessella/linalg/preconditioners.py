@@ -52,12 +52,14 @@ class TriangularBlocks:
                 k = int(np.count_nonzero(used))
                 if not k:
                     continue
-                # LAPACK reads by columns, so R^T is what it takes without a copy.
+                # LAPACK reads by columns, so a whole R^T is what it takes without a copy.
                 solved, singular = dtrtrs(
                     factor[:k, :k].T, own[places[:k]], lower=1, trans=int(not transpose)
                 )
                 if singular:
-                    raise FloatingPointError("a triangular factor is singular: raise sigma")
+                    raise FloatingPointError(
+                        f"a triangular factor has a zero in row {singular}: raise sigma"
+                    )
                 out[places[:k]] += solved
         return on_device(out)
 
