@@ -111,6 +111,11 @@ class Decomposition:
         return np.where(divided, np.array(self.overlap), 1.0) * self.spacing / 2
 
     @cached_property
+    def half_widths(self) -> Array:
+        """Of every subdomain, shape (J, d); here all are alike."""
+        return np.broadcast_to(self.half_width, (self.count, len(self.half_width)))
+
+    @cached_property
     def centres(self) -> Array:
         """mu_j of the paper, shape (J, d), last axis fastest."""
         return self.domain.grid(self.subdomains)

@@ -28,6 +28,10 @@ from tessella.linalg.rrqr import RRQR
 from tessella.local_systems import LocalSystems
 
 
+Side = tuple[int, int, slice, Array | float]
+"""Of a face: the kind of a subdomain there, its number, its coupled rows, their ratios."""
+
+
 @dataclass(frozen=True)
 class DeviceTraces:
     """What is left for the traces, and the way back to the features; all kinds together."""
@@ -57,24 +61,29 @@ class DeviceTraces:
         """The leftover triangles as one matrix with a column block per face."""
         systems = self.systems
         first = np.concatenate([[0], np.cumsum(self._count())])
-        sides: list[list[tuple[int, int, slice]]] = [[] for _ in systems.positions]
+        sides: list[list[Side]] = [[] for _ in systems.positions]
         for number, kind in enumerate(systems.kinds):
-            for j, face, own in systems.attached(kind):
-                sides[face].append((number, j, own))
-        heights = np.array([sum(own.stop for _, _, own in both) for both in sides])
+            for j, face, own, ratios in systems.attached(kind):
+                sides[face].append((number, j, own, ratios))
+        heights = np.array([sum(own.stop for _, _, own, _ in both) for both in sides])
         widths = np.diff(systems.starts)
         shape = len(sides), int(heights.max(initial=1))
-        kinds, at, start, rows = (np.zeros(shape, dtype=np.int32) for _ in range(4))
+        width = int(widths.max(initial=1))
+        kinds, at, start, rows, side = (np.zeros(shape, dtype=np.int32) for _ in range(5))
+        scale = np.ones((len(sides), 2, width))
         for face, both in enumerate(sides):
             begin = 0
-            for number, j, own in both:
+            for which, (number, j, own, ratios) in enumerate(both):
+                scale[face, which, : own.stop - own.start] = ratios
+                side[face, begin : begin + own.stop] = which
                 part = face, slice(begin, begin + own.stop)
                 kinds[part], start[part] = number, own.start
                 at[part] = np.arange(own.stop)
                 rows[part] = first[j] + at[part]
                 begin += own.stop
-        width = int(widths.max(initial=1))
         values = _face_blocks(width, self.eliminated.triangle, kinds, start, at, heights, widths)
+        if systems.ratios is not None:
+            values = values * scale[np.arange(len(sides))[:, None], side].transpose(0, 2, 1)
         column = np.arange(width)
         columns = np.where(column < widths[:, None], systems.starts[:-1, None] + column, 0)
         group = Group(
@@ -105,13 +114,16 @@ class DeviceTraces:
         systems, e = self.systems, self.eliminated
         J, C = systems.columns.shape
         numbers = np.full((J, e.triangle.shape[1]), NOWHERE, dtype=np.int32)
+        scale = np.ones(numbers.shape)
         for kind in systems.kinds:
-            for j, face, own in systems.attached(kind):
-                numbers[j, own] = systems.numbers(face)
+            for j, face, own, ratios in systems.attached(kind):
+                numbers[j, own], scale[j, own] = systems.numbers(face), ratios
         own_traces = np.full((*self.by.members.shape, numbers.shape[1]), NOWHERE, dtype=np.int32)
         real = self.by.members != NOWHERE
         own_traces[real] = numbers[self.by.members[real]]
         shared = jnp.take(on_device(t), own_traces, mode="fill", fill_value=0.0)
+        if systems.ratios is not None:
+            shared = shared * scale[np.where(real, self.by.members, 0)]
         found = np.asarray(own_unknowns(e.top, e.z, shared, self.by.block, e.kept, C))
         place = np.full((len(e.kept), C), -1)
         number, at = np.nonzero(np.arange(C) < e.kept[:, None])

@@ -124,11 +124,11 @@ def as_enrichment(given: Any, domain: Domain) -> tuple[Enrichment, ...]:
 def active(decomposition: Decomposition, enrichment: Sequence[Enrichment]) -> Array:
     """1 where a subdomain has the column and 0 where not, shape (J, E)."""
     found = np.ones((decomposition.count, len(enrichment)))
-    half = decomposition.half_width
+    half = decomposition.half_widths
     for e, one in enumerate(enrichment):
         for axis, (low, high) in _limits(one, decomposition.domain):
-            centre = decomposition.centres[:, axis]
-            found[:, e] *= (centre + half[axis] > low) & (centre - half[axis] < high)
+            centre, reach = decomposition.centres[:, axis], half[:, axis]
+            found[:, e] *= (centre + reach > low) & (centre - reach < high)
     return found
 
 
@@ -226,6 +226,6 @@ def _reached(decomposition: Decomposition, one: Enrichment, points: Array) -> np
     if one.where is None:
         return inside
     members = active(decomposition, (one,))[:, 0] > 0
-    centres, half = decomposition.centres[members], decomposition.half_width
-    low, high = centres.min(axis=0) - half, centres.max(axis=0) + half
+    centres, half = decomposition.centres[members], decomposition.half_widths[members]
+    low, high = (centres - half).min(axis=0), (centres + half).max(axis=0)
     return np.asarray(np.all((points >= low) & (points <= high), axis=1))

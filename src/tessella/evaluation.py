@@ -40,10 +40,11 @@ class Tables(NamedTuple):
 
 
 class Placed(NamedTuple):
-    """Blocks and their points: centres (B, d), rows (B, m) into the points, heights (B,)."""
+    """Blocks and their points: centres and half widths (B, d), rows (B, m) into the points, heights
+    (B,)."""
 
     centres: Any
-    half_width: Any
+    half_widths: Any
     periods: Any
     rows: Any
     heights: Any
@@ -55,7 +56,12 @@ def _placed(
 ) -> Placed:
     own = basis.decomposition
     return Placed(
-        own.centres[subdomains], own.half_width, own.domain.periods, rows, heights, points
+        own.centres[subdomains],
+        own.half_widths[subdomains],
+        own.domain.periods,
+        rows,
+        heights,
+        points,
     )
 
 
@@ -115,10 +121,10 @@ def _blocks(
 ) -> Any:
     x, on_feature = _on_feature(alphas, divided, placed, tables.window_sums, coefficients)
     gammas = tuple(on_feature)
-    centres, half_width = placed.centres, placed.half_width
-    axes = range(len(half_width))
-    z = [(x[i] - centres[:, i, None]) / half_width[i] for i in axes]
-    rates = [1.0 / half_width[i] for i in axes]
+    centres, half_widths = placed.centres, placed.half_widths
+    axes = range(centres.shape[1])
+    z = [(x[i] - centres[:, i, None]) / half_widths[:, i, None] for i in axes]
+    rates = [1.0 / half_widths[:, i, None] for i in axes]
     if len(layers) == 1:
         phi = shallow_derivatives(activation, layers[0], z, rates, gammas)
     else:
@@ -146,7 +152,7 @@ def _on_feature(
     """The points of every block, axis by axis, and c_gamma with sum_alpha coefficient D^alpha (w f)
     = sum_gamma c_gamma D^gamma f there, for the window w of its subdomain and any f: all (B, m).
     """
-    centres, half_width, periods, rows, heights, points = placed
+    centres, half_widths, periods, rows, heights, points = placed
     xp = namespace(points)
     c = coefficients[:, rows] * (np.arange(rows.shape[1]) < heights[:, None])
     x: list[Any] = []
@@ -159,7 +165,7 @@ def _on_feature(
         orders = max(a[i] for a in alphas)
         windows.append([])
         if divided[i]:
-            top = bump(x[i], centre, half_width[i], orders)
+            top = bump(x[i], centre, half_widths[:, i, None], orders)
             windows[i] = quotient(top, list(window_sums[i, : orders + 1][:, rows]))
 
     # D^alpha (w f) = sum over gamma <= alpha of binom(alpha, gamma) D^(alpha - gamma) w D^gamma f

@@ -68,8 +68,9 @@ class GluedSystem(LocalSystems):
         else:
             r = host_traces.residuals(self, self.values, local)
         pointwise = {
-            name: math.sqrt(sum(float(np.sum(r[m, rows] ** 2)) for m, rows in places))
-            / math.sqrt(self.weights[name])
+            name: math.sqrt(
+                sum(float(np.sum(r[m, rows] ** 2 / weight[:, None])) for m, rows, weight in places)
+            )
             for name, places in self.places.items()
         }
         return pointwise | {
@@ -88,10 +89,12 @@ class GluedSystem(LocalSystems):
                 own[j] = V[:, ordered].T
         first = np.concatenate([[0], np.cumsum([len(block) for block in own])])
         touched: list[list[np.ndarray]] = [[] for _ in self.positions]
+        minus: list[list[Array]] = [[] for _ in self.positions]
         for kind in self.kinds:
-            for j, face, rows in self.attached(kind):
+            for j, face, rows, ratios in self.attached(kind):
                 start = first[j] + len(kind.free)
                 touched[face].append(np.arange(start + rows.start, start + rows.stop))
+                minus[face].append(np.diag(np.full(rows.stop - rows.start, -1.0) * ratios))
         blocks = [
             Block(block, first[j] + np.arange(len(block)), self.columns[j])
             for j, block in enumerate(own)
@@ -102,10 +105,9 @@ class GluedSystem(LocalSystems):
             added[face].append((row, coefficient))
         for face, sides in enumerate(touched):
             columns = J * C + self.numbers(face)
-            minus = np.tile(-np.eye(len(columns)), (len(sides), 1))
             own_sums = np.array([[c] for _, c in added[face]]).reshape(-1, len(columns))
             at = first[-1] + np.array([row for row, _ in added[face]], dtype=np.int64)
-            values = np.concatenate([minus, own_sums])
+            values = np.concatenate([*minus[face], own_sums])
             blocks.append(Block(values, np.concatenate([*sides, at]), columns))
         places = np.concatenate([self.basis.decomposition.positions, self.positions])
         shape = (int(first[-1]) + len(right), J * C + self.traces)

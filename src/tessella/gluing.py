@@ -26,13 +26,14 @@ from tessella.local_rows import Layout, LocalRows, local_rows
 from tessella.local_systems import SUM, Kind
 from tessella.memory import require
 from tessella.problem import Problem
+from tessella.tiling import Tiling
 
 
 def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
     """The local systems of all subdomains; equal ones are recognised and evaluated once."""
     rows, each_order = local_rows(problem, basis, grid), glue_orders(problem)
     bases = [own for own in per_field(basis, problem.fields) if isinstance(own, Glued)]
-    layout, tiling = rows.layout, basis.decomposition
+    layout, tiling = rows.layout, bases[0].decomposition
     orders = np.sum(each_order, axis=0).tolist()
     groups = _equal_subdomains(rows, bases)
     C = np.cumsum([0, *(own.width for own in bases)])
@@ -62,6 +63,7 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
         *numbering,
         rows.sums,
         units,
+        _ratios(tiling, rows),
     )
     columns = basis.columns + system.traces
     if system.rows < columns:
@@ -154,7 +156,8 @@ def _beyond_polynomials(
             if not own.enrichment or not len(f.below) or not modes.shape[1]:
                 continue
             slot = layout.faces[f.axis, 1][number]
-            x = tiling.centres[f.below][:, None] + slot.points * tiling.half_width
+            half = tiling.half_widths[f.below][:, None]
+            x = tiling.centres[f.below][:, None] + slot.points * half
             gamma = tuple(m * (i == f.axis) for i in range(x.shape[2]))
             flat = x.reshape(-1, x.shape[2])
             everywhere = {gamma: np.ones(len(flat), dtype=bool)}
@@ -202,6 +205,21 @@ def _number_faces(
     return face_of, np.cumsum(widths), np.concatenate(positions)
 
 
+def _ratios(tiling: Tiling, rows: LocalRows) -> dict[tuple[int, int], Array] | None:
+    """Neighbours of different size weigh the same trace differently: the system's own unit is the
+    geometric mean of theirs."""
+    if tiling.equal:
+        return None
+    found: dict[tuple[int, int], Array] = {}
+    for f in interior_faces(tiling):
+        pulls = np.repeat(rows.pulls[f.axis], rows.layout.traces[f.axis], axis=1)
+        ratio = np.sqrt(pulls[f.below] / pulls[f.above])
+        below, above = np.ones_like(pulls), np.ones_like(pulls)
+        below[f.below], above[f.above] = ratio, 1 / ratio
+        found[f.axis, 1], found[f.axis, 0] = below, above
+    return found
+
+
 def _equal_subdomains(rows: LocalRows, bases: list[Glued]) -> list[np.ndarray]:
     """Subdomains grouped by their coefficients; without a shared draw every one is alone, and so
     are those with measurements, and those with enrichment in themselves or next to them, which has
@@ -211,7 +229,8 @@ def _equal_subdomains(rows: LocalRows, bases: list[Glued]) -> list[np.ndarray]:
         return [np.array([j]) for j in range(J)]
     enriched = np.asarray(np.concatenate([own.active for own in bases], axis=1).any(axis=1))
     alone = enriched.copy()
-    for f in interior_faces(bases[0].decomposition):
+    tiling = bases[0].decomposition
+    for f in interior_faces(tiling):
         alone[f.below] |= enriched[f.above]
         alone[f.above] |= enriched[f.below]
     found: dict[bytes, list[int]] = {}
@@ -222,7 +241,8 @@ def _equal_subdomains(rows: LocalRows, bases: list[Glued]) -> list[np.ndarray]:
     for i, members in enumerate(rows.glued.values()):
         glued[members, i] = True
     for j in range(J):
-        name = b"%d" % j if alone[j] else table[j].tobytes() + glued[j].tobytes()
+        same = (table[j], glued[j], tiling.half_widths[j])
+        name = b"%d" % j if alone[j] else b"".join(part.tobytes() for part in same)
         found.setdefault(name, []).append(j)
     return [np.array(members) for members in found.values()]
 

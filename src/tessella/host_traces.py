@@ -55,9 +55,9 @@ class HostTraces:
         values: list[list[Array]] = [[] for _ in systems.positions]
         rows: list[list[np.ndarray]] = [[] for _ in systems.positions]
         for kind, c in zip(systems.kinds, self.condensed, strict=True):
-            for j, face, own in systems.attached(kind):
+            for j, face, own, ratios in systems.attached(kind):
                 height = min(own.stop, len(c.triangle))  # below, its columns are zero
-                values[face].append(c.triangle[:height, own])
+                values[face].append(c.triangle[:height, own] * ratios)
                 rows[face].append(first[j] + np.arange(height))
         entries, right = systems.sum_rows()
         for face, row, coefficient in entries:
@@ -78,8 +78,8 @@ class HostTraces:
             for kind, c in zip(systems.kinds, self.condensed, strict=True):
                 own = np.zeros((c.C.shape[1], len(kind.members)))
                 place = {j: i for i, j in enumerate(kind.members.tolist())}
-                for j, face, rows in systems.attached(kind):
-                    own[rows, place[j]] = t[systems.numbers(face)]
+                for j, face, rows, ratios in systems.attached(kind):
+                    own[rows, place[j]] = t[systems.numbers(face)] * ratios
                 if len(c.kept):
                     solved, info = lapack.dtrtrs(c.R, c.z - c.C @ own)
                     assert info == 0

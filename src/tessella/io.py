@@ -276,7 +276,7 @@ def _shown(description: dict[str, Any]) -> str:
 def _describe_level(level: Basis) -> dict[str, Any]:
     features = level.features
     return {
-        "subdomains": level.decomposition.subdomains,
+        "subdomains": _cuts(level.decomposition),
         **_describe_coupling(level),
         "seed": level.seed,
         "features": {
@@ -342,6 +342,13 @@ def _functions(
     ]
 
 
+def _cuts(decomposition: Decomposition) -> Sequence[int | list[float]]:
+    """Numbers of equal subdomains per axis, or widths of unequal ones."""
+    return (
+        decomposition.described if isinstance(decomposition, Tiling) else decomposition.subdomains
+    )
+
+
 def _describe_coupling(level: Basis) -> dict[str, Any]:
     if isinstance(level, Glued):
         return {"trace_degree": level.trace_degree, "shared": level.shared}
@@ -353,7 +360,7 @@ def _coupled(description: dict[str, Any], domain: Domain, features: RandomFeatur
     if "overlap" in description:
         return Basis(Decomposition(domain, subdomains, description["overlap"]), features, seed)
     traces = (description["trace_degree"], description["shared"])
-    return Glued(Tiling(domain, subdomains), features, seed, *traces)
+    return Glued(Tiling.of_widths(domain, subdomains), features, seed, *traces)
 
 
 def _activation(name: str, given: Activation | None, path: str | Path) -> str | Activation:

@@ -83,7 +83,7 @@ def _face_points(basis: Glued, faces: Faces) -> Array:
         along = np.linspace(-1, 1, POINTS + 2)[1:-1]
     ticks = [np.ones(1) if i == faces.axis else along for i in range(d)]
     local = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, d)
-    return tiling.centres[faces.below][:, None] + local * tiling.half_width
+    return tiling.centres[faces.below][:, None] + local * tiling.half_widths[faces.below][:, None]
 
 
 def _name(m: int) -> str:

@@ -80,11 +80,11 @@ def _evaluated(
     """Unknown by unknown, the blocks at all points of the kinds' first members."""
     layout, tiling = rows.layout, bases[0].decomposition
     first = np.array([kind.members[0] for kind in kinds])
-    x = np.zeros((layout.height, tiling.domain.dimension))
+    local = np.zeros((layout.height, tiling.domain.dimension))
     on_faces = (slot for slots in layout.faces.values() for slot in slots)
     for slot in (*layout.inside, *on_faces, *layout.sums):
-        x[slot.rows] = slot.points * tiling.half_width
-    points = tiling.centres[first][:, None] + x
+        local[slot.rows] = slot.points
+    points = tiling.centres[first][:, None] + local * tiling.half_widths[first][:, None]
     for data in rows.data:
         points[:, data.rows] = data.x[first]
     for number, own in enumerate(bases):

@@ -13,12 +13,17 @@ the Laplacian: k^(3/2) for the value, k^(1/2) for the normal derivative). A cond
 weighs as much as the normal derivative of its size; measurements each as a piece of face of the
 size that the features resolve; an integral's partial sums as a subdomain's equation. Each unknown
 of a system has its own W.
+
+Subdomains of different size have their own k, and so their own weights. Everything else that is
+common to all of them is rounded (see `settled`), so that a subdomain which a refinement leaves as
+it is keeps its rows to the last bit, and need not be factored again.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -135,6 +140,8 @@ class Summed(NamedTuple):
 
 Symbol = dict[tuple[int, Orders], Array]
 
+Places = dict[str, list[tuple[np.ndarray, slice, Array]]]
+
 
 @dataclass(frozen=True)
 class LocalRows:
@@ -142,7 +149,10 @@ class LocalRows:
 
     symbol   (number of the unknown, alpha) -> (J, height); zero where a row does not use it
     h        (J, height)
-    places   name of an equation or condition -> (subdomains, rows) that hold it
+    places   name of an equation or condition -> (subdomains, rows) that hold it, with its weight
+             in each of these subdomains
+    weights  of every equation and condition, a mean where subdomains differ
+    pulls    [axis] -> (J, number of glued derivatives): how every subdomain weighs them
     glued    [axis, side] -> which subdomains have a neighbour there
     held     [axis, side] -> how many conditions the domain's face has
     data     measurements
@@ -152,8 +162,9 @@ class LocalRows:
     layout: Layout
     symbol: Symbol
     h: Array
-    places: dict[str, list[tuple[np.ndarray, slice]]]
+    places: Places
     weights: dict[str, float]
+    pulls: dict[int, Array]
     glued: dict[tuple[int, int], np.ndarray]
     held: dict[tuple[int, int], int]
     data: tuple[Scattered, ...]
@@ -181,8 +192,8 @@ def local_rows(problem: Problem, basis: GluedBasis, grid: Grid) -> LocalRows:
     """The rows of the loss  mean |equation|^2 + sum lambda mean |condition|^2 + gluing."""
     rows = _Filling(problem, basis, layout(problem, basis, points_per_subdomain(basis, grid)))
     for equation, slot in zip(problem.equations, rows.layout.inside, strict=True):
-        weight = rows.equation_weight(equation, slot)
-        rows.fill(equation, slot, rows.everywhere, None, weight, 1.0 / len(rows.everywhere))
+        weight = np.full(len(rows.everywhere), rows.equation_weight(equation, slot))
+        rows.fill(equation, slot, rows.everywhere, None, weight, rows.volumes / rows.volume)
     data, sums = iter(rows.layout.data), iter(rows.layout.sums)
     scattered, summed = [], []
     for condition in problem.conditions:
@@ -198,12 +209,22 @@ def local_rows(problem: Problem, basis: GluedBasis, grid: Grid) -> LocalRows:
         rows.symbol,
         rows.h,
         rows.places,
-        rows.weights,
+        rows.mean_weights(),
+        rows.pulls,
         rows.glued,
         rows.used,
         tuple(scattered),
         tuple(summed),
     )
+
+
+MEASURED = 12
+"""Digits of measures of faces: those that do not depend on how a sum was taken."""
+
+
+def settled(x: float, digits: int = 4) -> float:
+    """Rounded to so many decimal digits, so that weights do not change with every refinement."""
+    return float(f"{x:.{digits - 1}e}")
 
 
 class _Filling:
@@ -215,22 +236,34 @@ class _Filling:
         self.symbol: Symbol = {}
         self.first_size = 0.0
         self.h = np.zeros((self.tiling.count, layout.height))
-        self.places: dict[str, list[tuple[np.ndarray, slice]]] = {}
+        self.places: Places = {}
+        self.shares: dict[str, list[Array]] = {}
         self.weights: dict[str, float] = {}
+        self.pulls: dict[int, Array] = {}
         self.glued: dict[tuple[int, int], np.ndarray] = {}
         self.used = dict.fromkeys(layout.faces, 0)
         d = problem.domain.dimension
-        self.wavenumbers = basis.features.columns ** (1 / d) / self.tiling.spacing
+        self.sides = 2 * self.tiling.half_widths
+        self.volumes = np.prod(self.sides, axis=1)
+        self.wavenumbers = basis.features.columns ** (1 / d) / self.sides
+        self.typical = basis.features.columns ** (1 / d) / self.tiling.spacing
         self.volume = float(np.prod(problem.domain.upper - problem.domain.lower))
 
     def table(self, number: int, alpha: Orders) -> Array:
         return self.symbol.setdefault((number, alpha), np.zeros_like(self.h))
 
-    def sizes(self, source: Equation | Condition, x: Array, normals: Array | None) -> Array:
-        """The size of an operator on every unknown."""
+    def sizes(
+        self, source: Equation | Condition, x: Array, normals: Array | None, k: Array
+    ) -> Array:
+        """sum_alpha |c_alpha| k^alpha on every unknown, with root mean square coefficients: (F,)
+        for wavenumbers k (d,), and (F, J) for those of all subdomains."""
         return np.array(
             [
-                self.size(self.problem.symbol(source.operator, x, normals, field))
+                sum(
+                    settled(float(np.sqrt(np.mean(c**2)))) * np.prod(k ** np.array(alpha), axis=-1)
+                    for alpha, c in self.problem.symbol(source.operator, x, normals, field).items()
+                )
+                + np.zeros(k.shape[:-1])
                 for field in self.problem.fields
             ]
         )
@@ -239,37 +272,36 @@ class _Filling:
         """As given, or 1 for the first equation and what makes the others as large as it."""
         if len(self.problem.equations) == 1:
             return 1.0 if equation.weight is None else equation.weight
-        size = float(self.sizes(equation, self.points(slot, self.everywhere), None).sum())
+        x = self.points(slot, self.everywhere)
+        size = float(self.sizes(equation, x, None, self.typical).sum())
         self.first_size = self.first_size or size
         if equation.weight is not None:
             return equation.weight
         return (self.first_size / size) ** 2 if size > 0 else 1.0
 
-    def size(self, symbol: dict[Orders, Array]) -> float:
-        """sum_alpha |c_alpha| k^alpha, with root mean square coefficients."""
-        return sum(
-            float(np.sqrt(np.mean(c**2))) * float(np.prod(self.wavenumbers ** np.array(alpha)))
-            for alpha, c in symbol.items()
-        )
-
-    @property
-    def equation_sizes(self) -> Array:
-        """W of every unknown, from the rows of the equations, whose mean square is taken over the
-        domain."""
+    @cached_property
+    def coefficients(self) -> dict[tuple[int, Orders], float]:
+        """Root mean squares over the domain, from the rows of the equations; these come first."""
         inside = slice(0, self.layout.inside[-1].rows.stop)
-        W = np.zeros(len(self.problem.fields))
-        for (number, alpha), c in self.symbol.items():
-            rms = float(np.sqrt(np.sum(c[:, inside] ** 2)))
-            W[number] += rms * float(np.prod(self.wavenumbers ** np.array(alpha)))
+        return {
+            key: settled(float(np.sqrt(np.sum(c[:, inside] ** 2))))
+            for key, c in self.symbol.items()
+        }
+
+    def equation_sizes(self, k: Array) -> Array:
+        """W of every unknown at wavenumbers k (..., d), shape (F, ...)."""
+        W = np.zeros((len(self.problem.fields), *k.shape[:-1]))
+        for (number, alpha), rms in self.coefficients.items():
+            W[number] += rms * np.prod(k ** np.array(alpha), axis=-1)
         return W
 
-    def area(self, axis: int) -> float:
-        """Of one subdomain's face across an axis; 1 in one dimension."""
-        return float(np.prod(np.delete(self.tiling.spacing, axis)))
+    def areas(self, axis: int, members: np.ndarray) -> Array:
+        """Of the faces across an axis of some subdomains; 1 in one dimension."""
+        return np.asarray(np.prod(np.delete(self.sides[members], axis, axis=1), axis=1))
 
     def points(self, slot: Slot, members: np.ndarray) -> Array:
-        local = slot.points * self.tiling.half_width
-        return (self.tiling.centres[members][:, None] + local).reshape(-1, local.shape[1])
+        local = slot.points * self.tiling.half_widths[members][:, None]
+        return (self.tiling.centres[members][:, None] + local).reshape(-1, local.shape[2])
 
     def fill(
         self,
@@ -277,10 +309,11 @@ class _Filling:
         slot: Slot,
         members: np.ndarray,
         normal: Array | None,
-        weight: float,
-        share: float,
+        weight: Array,
+        share: Array,
     ) -> None:
-        """Rows of an equation or condition; `share` is each member's part of its mean square."""
+        """Rows of an equation or condition: its weight in each member, and each member's share of
+        its mean square."""
         x = self.points(slot, members)
         normals = None if normal is None else np.tile(normal, (len(x), 1))
         lift = self.problem.lift(source.operator, x, normals)
@@ -288,7 +321,7 @@ class _Filling:
             value, what = source.value, f"{source.name} value"
         else:
             value, what = source.rhs, f"{source.name} right-hand side"
-        scale = np.sqrt(weight * share * slot.weights)
+        scale = np.sqrt((weight * share)[:, None] * slot.weights)
         if isinstance(source, Condition) and callable(source.on):
             scale = scale * source.chosen(x).reshape(len(members), -1)
         at = (members, slot.rows)
@@ -298,8 +331,20 @@ class _Filling:
                 self.table(number, alpha)[at] = c.reshape(len(members), -1) * scale
         rhs = function_values(value, x, what) - lift
         self.h[at] = rhs.reshape(len(members), -1) * scale
-        self.places.setdefault(source.name, []).append(at)
-        self.weights[source.name] = weight
+        self.places.setdefault(source.name, []).append((*at, weight))
+        self.shares.setdefault(source.name, []).append(share)
+
+    def mean_weights(self) -> dict[str, float]:
+        """Of all equations and conditions; by share where subdomains differ."""
+        found = dict(self.weights)
+        for name, shares in self.shares.items():
+            weights = np.concatenate([weight for _, _, weight in self.places[name]])
+            same = np.all(weights == weights[0])
+            mean = weights[0] if same else np.average(weights, weights=np.concatenate(shares))
+            found[name] = float(mean)
+        names = [e.name for e in self.problem.equations]
+        names += [c.name for c in self.problem.conditions]
+        return {name: found[name] for name in names}
 
     def hold(self, condition: Condition) -> None:
         """Rows of a condition on all its faces."""
@@ -320,40 +365,47 @@ class _Filling:
                 f"{condition.name} selects none of the collocation points on its faces: raise "
                 f"features or subdomains, or let its `on` select more"
             )
-        weight = condition.weight
-        if weight is None:
+        if condition.weight is None:
             weight = self._balance(condition, found, whole)
+        else:
+            weight = np.full(len(self.everywhere), condition.weight)
         for slot, members, normal, axis in found:
-            self.fill(condition, slot, members, normal, weight, self.area(axis) / whole)
+            share = self.areas(axis, members) / whole
+            self.fill(condition, slot, members, normal, weight[members], share)
 
     def _measure(self, condition: Condition, slot: Slot, members: np.ndarray, axis: int) -> float:
         """Area of the part of a face where a condition holds."""
-        whole = len(members) * self.area(axis)
-        if not callable(condition.on):
-            return whole
-        chosen = condition.chosen(self.points(slot, members)).reshape(len(members), -1)
-        return whole * float(np.mean(chosen @ slot.weights))
+        areas = self.areas(axis, members)
+        if callable(condition.on):
+            chosen = condition.chosen(self.points(slot, members)).reshape(len(members), -1)
+            areas = areas * (chosen @ slot.weights)
+        return settled(float(np.sum(areas)), MEASURED)
 
     def _balance(
         self,
         condition: Condition,
         found: list[tuple[Slot, np.ndarray, Array, int]],
         whole: float,
-    ) -> float:
-        sizes, rate = np.zeros(len(self.problem.fields)), 0.0
+    ) -> Array:
+        """The weight of a condition in every subdomain."""
+        k = self.wavenumbers
+        sizes, rate = np.zeros((len(self.problem.fields), len(k))), np.zeros(len(k))
         for slot, members, normal, axis in found:
             x = self.points(slot, members)
             normals = np.tile(normal, (len(x), 1))
-            share = self._measure(condition, slot, members, axis) / whole
-            sizes += share * self.sizes(condition, x, normals)
-            rate += share / self.wavenumbers[axis]
-        relative = self._relative(sizes)
-        return relative**-2 * rate * whole / self.volume if relative > 0 else 1.0
+            share = settled(self._measure(condition, slot, members, axis) / whole)
+            sizes += share * self.sizes(condition, x, normals, k)
+            rate += share / k[:, axis]
+        relative = self._relative(sizes, k)
+        if not np.any(relative > 0):
+            return np.ones(len(k))
+        return np.asarray(relative**-2 * rate * whole / self.volume)
 
-    def _relative(self, sizes: Array) -> float:
-        """Sizes on every unknown in units of what the equations ask of it."""
-        W = self.equation_sizes
-        return float(np.sum(sizes[sizes > 0] / W[sizes > 0]))
+    def _relative(self, sizes: Array, k: Array) -> Array:
+        """Sizes on every unknown in units of what the equations ask of it, over all unknowns."""
+        used = sizes > 0
+        W = np.where(used, self.equation_sizes(k), 1.0)
+        return np.asarray(np.sum(np.where(used, sizes, 0.0) / W, axis=0))
 
     def measure(self, condition: PointCondition, rows: slice) -> Scattered:
         """Rows of measurements, each in the subdomain that contains its point."""
@@ -363,9 +415,10 @@ class _Filling:
         order = np.argsort(owner, kind="stable")
         rank = np.empty(n, dtype=np.int64)
         rank[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
-        weight, relative = condition.weight, self._relative(self.sizes(condition, x, None))
+        k, weight = self.typical, condition.weight
+        relative = float(self._relative(self.sizes(condition, x, None, k), k))
         if weight is None:
-            share = n / float(np.prod(self.wavenumbers)) / self.volume
+            share = n / float(np.prod(k)) / self.volume
             weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
         scale, at = math.sqrt(weight / n), (owner, rows.start + rank)
         for number, field in enumerate(self.problem.fields):
@@ -373,7 +426,8 @@ class _Filling:
                 self.table(number, alpha)[at] = scale * c
         value = function_values(condition.value, condition.points, f"{condition.name} value")
         self.h[at] = scale * (value - self.problem.lift(condition.operator, x))
-        self.places[condition.name] = [(self.everywhere, rows)]
+        weights = np.full(len(self.everywhere), weight)
+        self.places[condition.name] = [(self.everywhere, rows, weights)]
         self.weights[condition.name] = weight
         own = np.repeat(self.tiling.centres[:, None], rows.stop - rows.start, axis=1)
         own[owner, rank] = x
@@ -382,13 +436,13 @@ class _Filling:
     def add_up(self, condition: IntegralCondition, slot: Slot) -> Summed:
         """Rows of an integral: quadrature weights times its integrand, not yet added up."""
         x, J = self.points(slot, self.everywhere), self.tiling.count
-        measure = self.volume / J * slot.weights
+        measure = self.volumes[:, None] * slot.weights
         for number, field in enumerate(self.problem.fields):
             for alpha, c in self.problem.symbol(condition.operator, x, None, field).items():
                 self.table(number, alpha)[:, slot.rows] = c.reshape(J, -1) * measure
         lift = self.problem.lift(condition.operator, x).reshape(J, -1)
         n = partial_sums(self.tiling.positions).rows
-        relative = self._relative(self.sizes(condition, x, None))
+        relative = float(self._relative(self.sizes(condition, x, None, self.typical), self.typical))
         if relative == 0.0:
             raise ValueError(
                 f"{condition.name!r} is zero whatever the solution is: drop it, or change `of`"
@@ -402,7 +456,13 @@ class _Filling:
 
     def glue(self) -> None:
         """On interior faces, the value and the normal derivatives below the equation's order."""
-        W, orders = self.equation_sizes, glue_orders(self.problem)
+        W, orders = self.equation_sizes(self.wavenumbers), glue_orders(self.problem)
+        for axis in range(self.problem.domain.dimension):
+            k = self.wavenumbers[:, axis]
+            self.pulls[axis] = np.stack(
+                [W[f] * k ** (-m - 0.5) for f, own in enumerate(orders) for m in range(own[axis])],
+                axis=1,
+            )
         for (axis, side), slots in self.layout.faces.items():
             inner = self.everywhere
             if not self.tiling.wraps[axis]:
@@ -411,11 +471,11 @@ class _Filling:
             if not len(inner):
                 continue
             derivatives = [(f, m) for f, own in enumerate(orders) for m in range(own[axis])]
-            for (f, m), slot in zip(derivatives, slots, strict=False):
-                weight = W[f] * self.wavenumbers[axis] ** (-m - 0.5)
+            pieces = self.areas(axis, inner)[:, None] / self.volume
+            for number, ((f, m), slot) in enumerate(zip(derivatives, slots, strict=False)):
                 alpha = tuple(m * (i == axis) for i in range(len(orders[f])))
-                scale = weight * np.sqrt(self.area(axis) / self.volume * slot.weights)
-                self.table(f, alpha)[inner, slot.rows] = scale
+                pull = self.pulls[axis][inner, number, None]
+                self.table(f, alpha)[inner, slot.rows] = pull * np.sqrt(pieces * slot.weights)
 
     def _at_end(self, axis: int, side: int) -> np.ndarray:
         last = self.tiling.subdomains[axis] - 1

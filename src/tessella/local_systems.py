@@ -12,7 +12,7 @@ from tessella.domain import Array
 from tessella.interfaces import GluedBasis
 from tessella.linalg.condensation import condensation_flops
 from tessella.linalg.partial_sums import partial_sums
-from tessella.local_rows import Summed
+from tessella.local_rows import Places, Summed
 
 SUM = -1
 """Stands for an axis where a subdomain's part of an integral takes the place of a face."""
@@ -49,13 +49,15 @@ class LocalSystems:
     positions  of the faces, in units of the domain's sides
     sums       the integrals, whose rows tie the parts together along a tree of partial sums
     units      (C,) in which the filter compares columns, if not their own
+    ratios     [axis, side] -> (J, traces of a face): what a subdomain calls a trace over what the
+               system calls it; None if all are 1, as they are between neighbours of equal size
     """
 
     basis: GluedBasis
     kinds: tuple[Kind, ...]
     values: Array | jax.Array
     h: Array
-    places: dict[str, list[tuple[np.ndarray, slice]]]
+    places: Places
     weights: dict[str, float]
     columns: np.ndarray
     face_of: dict[tuple[int, int], np.ndarray]
@@ -63,6 +65,7 @@ class LocalSystems:
     positions: Array
     sums: tuple[Summed, ...] = ()
     units: Array | None = None
+    ratios: dict[tuple[int, int], Array] | None = None
 
     @property
     def rows(self) -> int:
@@ -95,14 +98,16 @@ class LocalSystems:
             right += [0.0] * (tree.rows - tree.leaves - 1) + [total.scale * total.value]
         return entries, np.array(right)
 
-    def attached(self, kind: Kind) -> Iterator[tuple[int, int, slice]]:
-        """(member, face, which of the member's coupled rows are the face's), face by face."""
+    def attached(self, kind: Kind) -> Iterator[tuple[int, int, slice, Array | float]]:
+        """(member, face, which of the member's coupled rows are the face's, their ratios), face by
+        face."""
         for j in kind.members.tolist():
             start = 0
             for f in kind.faces:
                 face = int(self.face_of[f][j])
                 end = start + int(self.starts[face + 1] - self.starts[face])
-                yield j, face, slice(start, end)
+                ratios = 1.0 if self.ratios is None or f[0] == SUM else self.ratios[f][j]
+                yield j, face, slice(start, end), ratios
                 start = end
 
     def numbers(self, face: int) -> np.ndarray:

@@ -96,7 +96,7 @@ def _lines(solution: Solution) -> Figure:
     decomposition = solution.basis.decomposition
     marks = decomposition.centres[:, 0]
     if isinstance(decomposition, Tiling):
-        marks = marks[1:] - decomposition.half_width[0]
+        marks = decomposition.edges(0)[1:-1]
     for one in shown:
         ax, u = axes.pop(0), one.values(x)
         if one.exact is not None:
@@ -240,12 +240,12 @@ def _outline(ax: Any, solution: Solution) -> None:
     decomposition = solution.basis.decomposition
     if decomposition.count > 400:
         return
-    centres, half = decomposition.centres, decomposition.half_width
     if isinstance(decomposition, Tiling):
         for axis, line in enumerate((ax.axvline, ax.axhline)):
-            for place in np.unique(centres[:, axis])[1:]:
-                line(place - half[axis], color="white", lw=0.5, alpha=0.6)
+            for place in decomposition.edges(axis)[1:-1]:
+                line(place, color="white", lw=0.5, alpha=0.6)
         return
+    centres, half = decomposition.centres, decomposition.half_width
     ax.plot(centres[:, 0], centres[:, 1], ".", color="white", ms=2)
     middle = centres[np.argmin(np.linalg.norm(centres - centres.mean(axis=0), axis=1))]
     corner_x = middle[0] + half[0] * np.array([-1, 1, 1, -1, -1])

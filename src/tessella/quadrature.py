@@ -54,7 +54,7 @@ def _edges(basis: AnyBasis, axis: int) -> Array:
     for level in basis.levels:
         cut = level.decomposition
         for end in (-1, 1):
-            x = np.unique(cut.centres[:, axis]) + end * cut.half_width[axis]
+            x = np.unique(cut.centres[:, axis] + end * cut.half_widths[:, axis])
             found += (low + (x - low) % (high - low) if cut.wraps[axis] else x).tolist()
     inside = np.unique(np.clip(found, low, high))
     apart = np.append(np.diff(inside) > 1e-9 * (high - low), True)

@@ -18,6 +18,7 @@ from tessella.domain import Array, Box
 from tessella.operators import Function, NormalComponent, Term, symbol
 from tessella.problem import Problem
 from tessella.solution import Solution
+from tessella.tiling import Tiling
 
 NODES, LINES = 96, 6
 """Gauss points on a line through the domain, and lines along every axis."""
@@ -71,10 +72,16 @@ def coarse_axes(solution: Solution) -> tuple[int, ...]:
     draw = np.random.default_rng(SEED)
     chosen = draw.permutation(grid.count)[:SUBDOMAINS]
     n = math.ceil(total_degree(basis.features.columns, d)) + 1
+    half = (
+        grid.half_widths[chosen]
+        if isinstance(grid, Tiling)
+        else np.broadcast_to(grid.spacing / 2, (len(chosen), d))
+    )
     tails = np.zeros(d)
     for axis in range(d):
         local = _lines(-np.ones(d), np.ones(d), axis, n, draw)
-        x = (grid.centres[chosen][:, None, None] + local * grid.spacing / 2).reshape(-1, n, d)
+        x = grid.centres[chosen][:, None, None] + local * half[:, None, None]
+        x = x.reshape(-1, n, d)
         x = x[np.all(domain.contains(x.reshape(-1, d)).reshape(-1, n), axis=1)]
         if not len(x):
             return tuple(range(d))
