@@ -22,10 +22,12 @@ from tessella.collocation import Rows
 from tessella.domain import Box
 from tessella.estimate import held_out, judge, residual
 from tessella.linalg.iteration import Progress
+from tessella.marking import poor_slabs
 from tessella.problem import Problem
 from tessella.report import Step, Stopwatch
 from tessella.resolution import coarse_axes, degrees, total_degree
 from tessella.solution import Solution
+from tessella.tiling import Tiling
 
 SMALLEST_TOLERANCE = 1e-13
 """Below this double precision leaves nothing to refine."""
@@ -65,11 +67,16 @@ BANDWIDTHS = (0.7, 1.0, 1.4)
 
 @dataclass(frozen=True)
 class Plan:
-    """Subdomains per axis, a rung of the ladder of features, a factor on the bandwidth."""
+    """Per axis the number of equal slabs of subdomains or the widths of unequal ones, a rung of the
+    ladder of features, a factor on the bandwidth."""
 
-    subdomains: tuple[int, ...]
+    cuts: tuple[int | tuple[float, ...], ...]
     rung: int = 0
     bandwidth: float = 1.0
+
+    @property
+    def subdomains(self) -> tuple[int, ...]:
+        return tuple(own if isinstance(own, int) else len(own) for own in self.cuts)
 
     @property
     def features(self) -> int:
@@ -85,12 +92,27 @@ class Plan:
         rung = min(top, self.rung + rungs)
         return dataclasses.replace(self, rung=rung) if rung > self.rung else None
 
-    def finer(self, axes: tuple[int, ...]) -> Plan:
+    def finer(self, solution: Solution) -> Plan:
+        """More subdomains along the axes that need them, and there where the solution is poor."""
+        axes = coarse_axes(solution)
+        tiling = solution.basis.decomposition
+        if not isinstance(tiling, Tiling):
+            return self._evenly(axes)
+        slabs = poor_slabs(solution, axes)
+        if tiling.equal and all(len(slabs[i]) == tiling.subdomains[i] for i in axes):
+            return self._evenly(axes)
+        return dataclasses.replace(self, cuts=_cuts(tiling.split(slabs)))
+
+    def _evenly(self, axes: tuple[int, ...]) -> Plan:
         factor = FINER[len(axes)]
         split = tuple(
             math.ceil(factor * S) if i in axes else S for i, S in enumerate(self.subdomains)
         )
-        return dataclasses.replace(self, subdomains=split)
+        return dataclasses.replace(self, cuts=split)
+
+
+def _cuts(tiling: Tiling) -> tuple[int | tuple[float, ...], ...]:
+    return tuple(own if isinstance(own, int) else tuple(own) for own in tiling.described)
 
 
 Engine = Callable[[Problem, Plan], Solution]
@@ -207,7 +229,7 @@ class _Walk:
         slow, tuned, smooth = 0, False, True
         while not self.met:
             richer = plan.richer(self._rungs()) if smooth else None
-            following = richer or plan.finer(coarse_axes(self.best))
+            following = richer or plan.finer(self.best)
             expected = self.compiling + self.rate * following.work
             spent = time.perf_counter() - self.started
             if spent + expected > self.patience:
@@ -273,6 +295,8 @@ class _Walk:
                 apart,
                 self.estimate,
                 took["total"],
+                report.distinct_subdomains or 0,
+                report.reused_subdomains or 0,
             )
         )
         if self.progress is not None:

@@ -16,7 +16,7 @@ from tessella.collocation import Grid
 from tessella.determined import missing_conditions
 from tessella.domain import Array
 from tessella.estimate import disagreement, judge
-from tessella.glued_system import GluedSystem
+from tessella.glued_system import GluedSystem, Traces
 from tessella.gluing import glue
 from tessella.interfaces import is_glued
 from tessella.jumps import jumps
@@ -27,6 +27,7 @@ from tessella.linalg.solvers import Solver, choose, full_name
 from tessella.memory import device_name, peak_mib
 from tessella.problem import Problem
 from tessella.report import Report, Stopwatch, error_norms
+from tessella.shelf import Shelf
 from tessella.solution import Solution, error_monitor, test_points
 
 
@@ -61,15 +62,16 @@ def run(
     condition: bool = False,
     estimate: bool | None = False,
     progress: Progress | None = None,
+    shelf: Shelf | None = None,
 ) -> Solution:
     """Solve with these parts; without a solver, `choose` takes the one that fits.
 
     `estimate` asks for a second opinion with half the features; None means if solved directly,
-    where it costs a fraction of the solve.
+    where it costs a fraction of the solve. `shelf` has subdomains that earlier solves finished.
     """
     watch = Stopwatch()
     with watch.phase("assemble"):
-        system = assembled(problem, basis, collocation)
+        system = assembled(problem, basis, collocation, shelf)
     with watch.phase("measure"):
         samples = exact_samples(problem, basis, test_grid)
     ready = factor(system, filter, solver, watch, progress)
@@ -87,10 +89,12 @@ def run(
     return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **found))
 
 
-def assembled(problem: Problem, basis: AnyBasis, collocation: Grid) -> LeastSquares | GluedSystem:
+def assembled(
+    problem: Problem, basis: AnyBasis, collocation: Grid, shelf: Shelf | None = None
+) -> LeastSquares | GluedSystem:
     """The system, however its subdomains are joined."""
     if is_glued(basis):
-        glued = glue(problem, basis, collocation)
+        glued = glue(problem, basis, collocation, shelf)
         jax.block_until_ready(glued.values)
         return glued
     system = assemble(problem, basis, collocation.rows(problem, basis))
@@ -217,7 +221,7 @@ def _report(problem: Problem, basis: AnyBasis, ready: Factored, result: SolverRe
         rows=system.rows,
         columns=basis.columns,
         columns_kept=int(np.count_nonzero(ready.reduced.kept < basis.columns)),
-        **_interfaces(system, basis),
+        **_interfaces(system, ready.reduced, basis),
         iterations=result.iterations,
         stop_reason=str(result.stop),
         advice=result.advice,
@@ -229,7 +233,9 @@ def _report(problem: Problem, basis: AnyBasis, ready: Factored, result: SolverRe
     )
 
 
-def _interfaces(system: LeastSquares | GluedSystem, basis: AnyBasis) -> dict[str, Any]:
+def _interfaces(
+    system: LeastSquares | GluedSystem, reduced: Reduced, basis: AnyBasis
+) -> dict[str, Any]:
     if isinstance(system, LeastSquares):
         seen = sum(len(group.heights) for group in system.M.groups)
         everything = sum(level.decomposition.count for level in basis.levels)
@@ -238,4 +244,5 @@ def _interfaces(system: LeastSquares | GluedSystem, basis: AnyBasis) -> dict[str
         "coupling": "interfaces",
         "traces": system.traces,
         "distinct_subdomains": len(system.kinds),
+        "reused_subdomains": reduced.eliminated.reused if isinstance(reduced, Traces) else 0,
     }

@@ -27,7 +27,6 @@ from tessella.linalg.iteration import Progress
 from tessella.linalg.rrqr import RRQR
 from tessella.local_systems import LocalSystems
 
-
 Side = tuple[int, int, slice, Array | float]
 """Of a face: the kind of a subdomain there, its number, its coupled rows, their ratios."""
 
@@ -39,6 +38,8 @@ class DeviceTraces:
     systems: LocalSystems
     by: Pieces
     eliminated: Eliminated
+    reused: int = 0
+    """All kinds at once are factored sooner than some of them are picked out."""
 
     @property
     def kept(self) -> np.ndarray:

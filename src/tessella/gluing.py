@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
+from hashlib import blake2b
 
 import jax
 import numpy as np
@@ -26,16 +28,20 @@ from tessella.local_rows import Layout, LocalRows, local_rows
 from tessella.local_systems import SUM, Kind
 from tessella.memory import require
 from tessella.problem import Problem
+from tessella.shelf import Shelf
 from tessella.tiling import Tiling
 
 
-def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
-    """The local systems of all subdomains; equal ones are recognised and evaluated once."""
+def glue(
+    problem: Problem, basis: GluedBasis, grid: Grid, shelf: Shelf | None = None
+) -> GluedSystem:
+    """The local systems of all subdomains; equal ones are recognised and evaluated once, and those
+    on the shelf not at all."""
     rows, each_order = local_rows(problem, basis, grid), glue_orders(problem)
     bases = [own for own in per_field(basis, problem.fields) if isinstance(own, Glued)]
     layout, tiling = rows.layout, bases[0].decomposition
     orders = np.sum(each_order, axis=0).tolist()
-    groups = _equal_subdomains(rows, bases)
+    names, groups = _equal_subdomains(rows, bases)
     C = np.cumsum([0, *(own.width for own in bases)])
     _check_memory(int(C[-1]), layout, len(groups), max(orders))
 
@@ -46,7 +52,11 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
         values, units = device_blocks(rows, bases, orders, kinds), None
     else:
         modes = _modes(bases, layout, each_order)
-        values = host_blocks(rows, bases, orders, kinds, modes)
+        values = _with_known(
+            names,
+            shelf,
+            lambda new: host_blocks(rows, bases, orders, [kinds[i] for i in new], modes),
+        )
         units = _units(bases, kinds, values)
 
     traces = tuple(n * m for n, m in zip(orders, layout.traces, strict=True))
@@ -64,6 +74,8 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
         rows.sums,
         units,
         _ratios(tiling, rows),
+        names,
+        shelf,
     )
     columns = basis.columns + system.traces
     if system.rows < columns:
@@ -72,6 +84,23 @@ def glue(problem: Problem, basis: GluedBasis, grid: Grid) -> GluedSystem:
             f"oversampling (or points_per_axis), or use fewer features or a lower trace_degree"
         )
     return system
+
+
+def _with_known(
+    names: tuple[bytes | None, ...],
+    shelf: Shelf | None,
+    evaluate: Callable[[list[int]], Array],
+) -> Array:
+    """Blocks from the shelf, and the others evaluated."""
+    known = {i: one for i, name in enumerate(names) if shelf and (one := shelf.find(name))}
+    made = evaluate([i for i in range(len(names)) if i not in known])
+    if not known:
+        return made
+    values = np.empty((len(names), *made.shape[1:]))
+    values[[i for i in range(len(names)) if i not in known]] = made
+    for i, one in known.items():
+        values[i] = one.block
+    return values
 
 
 def _kind(rows: LocalRows, orders: list[int], members: np.ndarray) -> Kind:
@@ -220,20 +249,32 @@ def _ratios(tiling: Tiling, rows: LocalRows) -> dict[tuple[int, int], Array] | N
     return found
 
 
-def _equal_subdomains(rows: LocalRows, bases: list[Glued]) -> list[np.ndarray]:
-    """Subdomains grouped by their coefficients; without a shared draw every one is alone, and so
-    are those with measurements, and those with enrichment in themselves or next to them, which has
-    other values in each."""
+def _equal_subdomains(
+    rows: LocalRows, bases: list[Glued]
+) -> tuple[tuple[bytes | None, ...], list[np.ndarray]]:
+    """Subdomains grouped by their coefficients, with the digest of all that makes their blocks;
+    without a shared draw every one is alone and has no name, and so are those with measurements,
+    and those with enrichment in themselves or next to them, which has other values in each."""
     J = len(rows.h)
     if not all(own.shared for own in bases):
-        return [np.array([j]) for j in range(J)]
+        return (None,) * J, [np.array([j]) for j in range(J)]
     enriched = np.asarray(np.concatenate([own.active for own in bases], axis=1).any(axis=1))
     alone = enriched.copy()
     tiling = bases[0].decomposition
     for f in interior_faces(tiling):
         alone[f.below] |= enriched[f.above]
         alone[f.above] |= enriched[f.below]
-    found: dict[bytes, list[int]] = {}
+    found: dict[bytes | int, list[int]] = {}
+    common = blake2b(
+        repr(
+            (
+                [(own.features, own.seed, own.degree) for own in bases],
+                [slot.points.shape for slot in rows.layout.inside],
+                rows.layout.height,
+                sorted(rows.symbol),
+            )
+        ).encode()
+    )
     table = np.stack([rows.symbol[alpha] for alpha in sorted(rows.symbol)], axis=1)
     for part in rows.data:
         alone |= part.counts > 0
@@ -241,10 +282,12 @@ def _equal_subdomains(rows: LocalRows, bases: list[Glued]) -> list[np.ndarray]:
     for i, members in enumerate(rows.glued.values()):
         glued[members, i] = True
     for j in range(J):
-        same = (table[j], glued[j], tiling.half_widths[j])
-        name = b"%d" % j if alone[j] else b"".join(part.tobytes() for part in same)
-        found.setdefault(name, []).append(j)
-    return [np.array(members) for members in found.values()]
+        name = common.copy()
+        for part in (table[j], glued[j], tiling.half_widths[j]):
+            name.update(part.tobytes())
+        found.setdefault(j if alone[j] else name.digest(), []).append(j)
+    names = tuple(name if isinstance(name, bytes) else None for name in found)
+    return names, [np.array(members) for members in found.values()]
 
 
 def _check_memory(C: int, layout: Layout, distinct: int, orders: int) -> None:

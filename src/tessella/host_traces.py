@@ -14,6 +14,7 @@ from tessella.linalg.iteration import Progress
 from tessella.linalg.rrqr import RRQR
 from tessella.linalg.threads import side_by_side, single_threaded_blas
 from tessella.local_systems import Kind, LocalSystems
+from tessella.shelf import Finished
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class HostTraces:
 
     systems: LocalSystems
     condensed: list[Condensed]
+    reused: int = 0
+    """Kinds that were found on the shelf."""
 
     @property
     def kept(self) -> np.ndarray:
@@ -99,20 +102,33 @@ def eliminate(
     progress: Progress | None = None,
     keep: bool = False,
 ) -> HostTraces:
-    """Filter and eliminate the features of every kind; `keep` what `renewed` needs."""
-    done = 0
+    """Filter and eliminate the features of every kind; `keep` what `renewed` needs.
+
+    Kinds on the shelf have been factored before and only meet their right-hand sides.
+    """
+    done, shelf = 0, systems.shelf
+    known = [shelf.find(name) if shelf else None for name in systems.names]
+    known = [one if one and one.rule == rule else None for one in known]
 
     def one(number: int) -> Condensed:
         nonlocal done
         V, kind = values[number], systems.kinds[number]
-        A, E, h = V[:, kind.free].T, V[:, kind.coupled].T, _right_sides(systems, kind)
-        found = condense(A, E, h, rule, systems.units, keep)
+        h = _right_sides(systems, kind)
+        if known and (one := known[number]):
+            found = one.condensed.renewed(h)
+        else:
+            A, E = V[:, kind.free].T, V[:, kind.coupled].T
+            found = condense(A, E, h, rule, systems.units, keep or shelf is not None)
         done += 1
         if progress is not None:
             progress(done, len(systems.kinds), 1.0)
         return found
 
-    return HostTraces(systems, side_by_side(one, range(len(systems.kinds)), systems.flops))
+    condensed = side_by_side(one, range(len(systems.kinds)), systems.flops)
+    for number, name in enumerate(systems.names):
+        if shelf is not None and name is not None and known[number] is None:
+            shelf.put(name, Finished(values[number].copy(), rule, condensed[number]))
+    return HostTraces(systems, condensed, sum(one is not None for one in known))
 
 
 def residuals(systems: LocalSystems, values: Array, a: Array) -> Array:

@@ -34,7 +34,7 @@ from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
 from tessella.interfaces import GluedBasis, common_degree, face_modes, gauss, glue_orders
 from tessella.linalg.partial_sums import partial_sums
-from tessella.operators import Orders, function_values
+from tessella.operators import Operator, Orders, function_values
 from tessella.problem import Equation, Problem
 
 
@@ -227,6 +227,25 @@ def settled(x: float, digits: int = 4) -> float:
     return float(f"{x:.{digits - 1}e}")
 
 
+def operator_sizes(
+    problem: Problem, operator: Operator, x: Array, normals: Array | None, k: Array
+) -> Array:
+    """sum_alpha |c_alpha| k^alpha on every unknown, with root mean square coefficients at x: (F,)
+    for wavenumbers k (d,), and (F, J) for those of J subdomains."""
+    found = np.zeros((len(problem.fields), *k.shape[:-1]))
+    for number, field in enumerate(problem.fields):
+        for alpha, c in problem.symbol(operator, x, normals, field).items():
+            rms = settled(float(np.sqrt(np.mean(c**2))))
+            found[number] += rms * np.prod(k ** np.array(alpha), axis=-1)
+    return found
+
+
+def at_end(tiling: Decomposition, axis: int, side: int) -> np.ndarray:
+    """The subdomains at the lower or upper end of an axis."""
+    last = tiling.subdomains[axis] - 1
+    return np.flatnonzero(tiling.multi_index[:, axis] == side * last)
+
+
 class _Filling:
     """The tables while they are being filled."""
 
@@ -252,28 +271,12 @@ class _Filling:
     def table(self, number: int, alpha: Orders) -> Array:
         return self.symbol.setdefault((number, alpha), np.zeros_like(self.h))
 
-    def sizes(
-        self, source: Equation | Condition, x: Array, normals: Array | None, k: Array
-    ) -> Array:
-        """sum_alpha |c_alpha| k^alpha on every unknown, with root mean square coefficients: (F,)
-        for wavenumbers k (d,), and (F, J) for those of all subdomains."""
-        return np.array(
-            [
-                sum(
-                    settled(float(np.sqrt(np.mean(c**2)))) * np.prod(k ** np.array(alpha), axis=-1)
-                    for alpha, c in self.problem.symbol(source.operator, x, normals, field).items()
-                )
-                + np.zeros(k.shape[:-1])
-                for field in self.problem.fields
-            ]
-        )
-
     def equation_weight(self, equation: Equation, slot: Slot) -> float:
         """As given, or 1 for the first equation and what makes the others as large as it."""
         if len(self.problem.equations) == 1:
             return 1.0 if equation.weight is None else equation.weight
         x = self.points(slot, self.everywhere)
-        size = float(self.sizes(equation, x, None, self.typical).sum())
+        size = float(operator_sizes(self.problem, equation.operator, x, None, self.typical).sum())
         self.first_size = self.first_size or size
         if equation.weight is not None:
             return equation.weight
@@ -356,7 +359,7 @@ class _Filling:
             key = (face.axis, int(face.sign > 0))
             slot = self.layout.faces[key][self.used[key]]
             self.used[key] += 1
-            members = self._at_end(*key)
+            members = at_end(self.tiling, *key)
             normal = np.eye(self.problem.domain.dimension)[face.axis] * face.sign
             found.append((slot, members, normal, face.axis))
         whole = sum(self._measure(condition, slot, members, a) for slot, members, _, a in found)
@@ -394,7 +397,7 @@ class _Filling:
             x = self.points(slot, members)
             normals = np.tile(normal, (len(x), 1))
             share = settled(self._measure(condition, slot, members, axis) / whole)
-            sizes += share * self.sizes(condition, x, normals, k)
+            sizes += share * operator_sizes(self.problem, condition.operator, x, normals, k)
             rate += share / k[:, axis]
         relative = self._relative(sizes, k)
         if not np.any(relative > 0):
@@ -416,7 +419,9 @@ class _Filling:
         rank = np.empty(n, dtype=np.int64)
         rank[order] = np.arange(n) - np.repeat(np.cumsum(counts) - counts, counts)
         k, weight = self.typical, condition.weight
-        relative = float(self._relative(self.sizes(condition, x, None, k), k))
+        relative = float(
+            self._relative(operator_sizes(self.problem, condition.operator, x, None, k), k)
+        )
         if weight is None:
             share = n / float(np.prod(k)) / self.volume
             weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
@@ -435,14 +440,16 @@ class _Filling:
 
     def add_up(self, condition: IntegralCondition, slot: Slot) -> Summed:
         """Rows of an integral: quadrature weights times its integrand, not yet added up."""
-        x, J = self.points(slot, self.everywhere), self.tiling.count
+        x, J, k = self.points(slot, self.everywhere), self.tiling.count, self.typical
         measure = self.volumes[:, None] * slot.weights
         for number, field in enumerate(self.problem.fields):
             for alpha, c in self.problem.symbol(condition.operator, x, None, field).items():
                 self.table(number, alpha)[:, slot.rows] = c.reshape(J, -1) * measure
         lift = self.problem.lift(condition.operator, x).reshape(J, -1)
         n = partial_sums(self.tiling.positions).rows
-        relative = float(self._relative(self.sizes(condition, x, None, self.typical), self.typical))
+        relative = float(
+            self._relative(operator_sizes(self.problem, condition.operator, x, None, k), k)
+        )
         if relative == 0.0:
             raise ValueError(
                 f"{condition.name!r} is zero whatever the solution is: drop it, or change `of`"
@@ -466,7 +473,7 @@ class _Filling:
         for (axis, side), slots in self.layout.faces.items():
             inner = self.everywhere
             if not self.tiling.wraps[axis]:
-                inner = np.setdiff1d(self.everywhere, self._at_end(axis, side))
+                inner = np.setdiff1d(self.everywhere, at_end(self.tiling, axis, side))
             self.glued[axis, side] = inner
             if not len(inner):
                 continue
@@ -476,7 +483,3 @@ class _Filling:
                 alpha = tuple(m * (i == axis) for i in range(len(orders[f])))
                 pull = self.pulls[axis][inner, number, None]
                 self.table(f, alpha)[inner, slot.rows] = pull * np.sqrt(pieces * slot.weights)
-
-    def _at_end(self, axis: int, side: int) -> np.ndarray:
-        last = self.tiling.subdomains[axis] - 1
-        return np.flatnonzero(self.tiling.multi_index[:, axis] == side * last)

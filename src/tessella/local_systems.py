@@ -13,6 +13,7 @@ from tessella.interfaces import GluedBasis
 from tessella.linalg.condensation import condensation_flops
 from tessella.linalg.partial_sums import partial_sums
 from tessella.local_rows import Places, Summed
+from tessella.shelf import Shelf
 
 SUM = -1
 """Stands for an axis where a subdomain's part of an integral takes the place of a face."""
@@ -51,6 +52,8 @@ class LocalSystems:
     units      (C,) in which the filter compares columns, if not their own
     ratios     [axis, side] -> (J, traces of a face): what a subdomain calls a trace over what the
                system calls it; None if all are 1, as they are between neighbours of equal size
+    names      of the kinds, where all that makes up their blocks has one
+    shelf      of subdomains that an earlier solve has finished, and where these will be put
     """
 
     basis: GluedBasis
@@ -66,6 +69,8 @@ class LocalSystems:
     sums: tuple[Summed, ...] = ()
     units: Array | None = None
     ratios: dict[tuple[int, int], Array] | None = None
+    names: tuple[bytes | None, ...] = ()
+    shelf: Shelf | None = None
 
     @property
     def rows(self) -> int:

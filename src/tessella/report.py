@@ -68,13 +68,17 @@ class Step:
     difference: float | None
     estimate: float | None
     seconds: float
+    distinct: int = 0
+    reused: int = 0
+    """Of the distinct subdomains, how many an earlier step had factored."""
 
     def __str__(self) -> str:
         shape = " x ".join(str(S) for S in self.subdomains)
         guess = "" if self.estimate is None else f", error about {self.estimate:.1e}"
+        again = f", {self.reused} of {self.distinct} factors reused" if self.reused else ""
         return (
             f"{shape} subdomains, {self.features} features, bandwidth x {self.bandwidth:g}: "
-            f"residual {self.residual:.1e}{guess} ({self.seconds:.2f} s)"
+            f"residual {self.residual:.1e}{guess}{again} ({self.seconds:.2f} s)"
         )
 
 
@@ -115,6 +119,8 @@ class Report:
     coupling: str = "overlap"
     traces: int | None = None
     distinct_subdomains: int | None = None
+    reused_subdomains: int | None = None
+    """Of the distinct ones: how many an earlier solve of the same refinement had factored."""
     jumps: dict[str, dict[str, float]] | None = None
     tolerance: float | None = None
     refinement: tuple[Step, ...] = ()
@@ -162,6 +168,7 @@ class Report:
                 "coupling": self.coupling,
                 "traces": self.traces,
                 "distinct_subdomains": self.distinct_subdomains,
+                "reused_subdomains": self.reused_subdomains,
                 "jumps": self.jumps,
                 "tolerance": self.tolerance,
                 "refinement": [dataclasses.asdict(step) for step in self.refinement],

@@ -24,6 +24,7 @@ from tessella.linalg.solvers import Solver, by_name
 from tessella.memory import peak_mib
 from tessella.problem import Problem
 from tessella.report import Stopwatch, error_norms
+from tessella.shelf import Shelf
 from tessella.solution import Solution, test_points
 from tessella.tiling import Tiling
 
@@ -259,11 +260,12 @@ def _solve_to(
     progress: Progress | None,
 ) -> Solution:
     """Refine to a tolerance; only then is the exact solution, if any, looked at."""
-    watch = Stopwatch()
+    watch, shelf = Stopwatch(), Shelf()
 
     def engine(blind: Problem, plan: Plan) -> Solution:
         chosen = with_basis(_planned(blind, plan, seed, enrichment))
-        return run(blind, chosen.basis, chosen.collocation, chosen.filter, chosen.solver)
+        whole = (chosen.basis, chosen.collocation, chosen.filter, chosen.solver)
+        return run(blind, *whole, shelf=shelf)
 
     if problem.exact_function is not None:
         problem.exact_values(held_out(problem)[0].points[:2])  # shows a bad one before the work
@@ -304,7 +306,8 @@ def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> An
         if isinstance(problem.domain, Box):
             features = default_features(plan.features, problem.domain.dimension)
             features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
-            return Glued(Tiling(problem.domain, plan.subdomains), features, own, enrichment=extra)
+            tiling = Tiling.of_widths(problem.domain, plan.cuts)
+            return Glued(tiling, features, own, enrichment=extra)
         features = RandomFeatures(plan.features, scale=plan.bandwidth * SHAPE_SCALE)
         cover = Decomposition(problem.domain, plan.subdomains)
         return Basis(cover, features, own, enrichment=extra)
