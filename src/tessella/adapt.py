@@ -25,7 +25,7 @@ from tessella.linalg.iteration import Progress
 from tessella.marking import poor_slabs
 from tessella.problem import Problem
 from tessella.report import Step, Stopwatch
-from tessella.resolution import coarse_axes, degrees, total_degree
+from tessella.resolution import coarse_axes, degrees, layers, total_degree
 from tessella.solution import Solution
 from tessella.tiling import Tiling
 
@@ -47,6 +47,9 @@ FINER = {1: 2.0, 2: 2.0, 3: 1.5}
 
 FILLED = 0.7
 """Part of the degree of a subdomain's features that the first plan counts on."""
+
+THINNER = 4
+"""Slabs are halved towards layers that are thinner than they are by this factor."""
 
 CROWD = {1: 256, 2: 128, 3: 48}
 """The first plan has about so many subdomains at most, by dimension."""
@@ -84,8 +87,11 @@ class Plan:
 
     @property
     def work(self) -> float:
-        """Relative cost: one dense elimination per subdomain."""
-        return math.prod(self.subdomains) * float(self.features) ** 3
+        """Relative cost: a dense elimination per subdomain, and one of the traces on the largest
+        separator, which is most of the work in three dimensions."""
+        d, J, C = len(self.cuts), math.prod(self.subdomains), float(self.features)
+        across = 1 - 1 / d
+        return J * C**3 + (2 * C**across * J**across) ** 3
 
     def richer(self, rungs: int = STRIDE) -> Plan | None:
         top = len(FEATURES[len(self.subdomains)]) - 1
@@ -341,7 +347,8 @@ class _Walk:
 def _first(problem: Problem) -> Plan:
     """As many subdomains as the poorest features need to resolve data and operator; at least two
     along the longest axis (four in one dimension, and on a shape, where they overlap), in
-    proportion along the others, and two along a periodic one."""
+    proportion along the others, and two along a periodic one. At the ends of an axis where the
+    operator makes layers, slabs are halved until the last one resolves them."""
     domain = problem.domain
     sides = domain.upper - domain.lower
     d = len(sides)
@@ -353,4 +360,13 @@ def _first(problem: Problem) -> Plan:
     filled = FILLED * total_degree(FEATURES[d][0], d)
     asked = np.maximum(1.0, np.array(degrees(problem)) / filled)
     asked *= min(1.0, CROWD[d] / float(np.prod(asked))) ** (1 / d)
-    return Plan(tuple(max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)))
+    counts = [max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)]
+    if not isinstance(domain, Box):
+        return Plan(tuple(counts))
+    tiling = Tiling(domain, counts)
+    for axis, rates in enumerate(layers(problem)):
+        for side, rate in enumerate(rates):
+            thick = 2 * filled / max(rate, 1e-300)
+            if tiling.spacing[axis] > THINNER * thick:
+                tiling = tiling.towards(axis, side, thick)
+    return Plan(_cuts(tiling))

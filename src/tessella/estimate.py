@@ -22,7 +22,6 @@ import numpy as np
 
 from tessella.collocation import Rows
 from tessella.conditions import Condition, IntegralCondition
-from tessella.domain import Array
 from tessella.operators import function_values
 from tessella.problem import Problem
 from tessella.solution import Solution
@@ -90,12 +89,20 @@ def residual(solution: Solution, rows: Sequence[Rows], weights: Mapping[str, flo
     return float(np.sqrt(loss))
 
 
-def distance(fine: Solution, coarse: Solution, points: Array) -> float:
-    """Mean difference over the spread of the fine solution: the paper's normalised L1; of several
-    unknowns the largest."""
-    u = fine(points).reshape(len(points), -1)
-    difference = np.abs(u - coarse(points).reshape(u.shape)).mean(axis=0)
-    spread = np.std(u, axis=0)
+FLAT = 0.01
+"""Least spread inside, in parts of the range of a solution up to its boundary: thin layers may be
+all there is to it, and random points seldom meet them."""
+
+
+def distance(fine: Solution, coarse: Solution, rows: Sequence[Rows]) -> float:
+    """Mean difference inside over the spread of the fine solution: the paper's normalised L1; of
+    several unknowns the largest."""
+    inside = rows[0].points
+    u = fine(inside).reshape(len(inside), -1)
+    difference = np.abs(u - coarse(inside).reshape(u.shape)).mean(axis=0)
+    edge = np.concatenate([part.points[:PER_FACE] for part in rows])
+    span = np.ptp(np.concatenate([u, fine(edge).reshape(len(edge), -1)]), axis=0)
+    spread = np.maximum(np.std(u, axis=0), FLAT * span)
     spread = np.where(spread > 0, spread, np.max(np.abs(u), axis=0))
     return float(np.max(difference / np.where(spread > 0, spread, 1.0)))
 
@@ -121,5 +128,5 @@ def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = Non
     return Judgement(
         residual(solution, rows, weights),
         residual(other, rows, weights),
-        distance(solution, other, rows[0].points),
+        distance(solution, other, rows),
     )

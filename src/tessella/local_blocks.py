@@ -79,7 +79,7 @@ def _evaluated(
 ) -> Iterator[Iterator[tuple[slice, jax.Array]]]:
     """Unknown by unknown, the blocks at all points of the kinds' first members."""
     layout, tiling = rows.layout, bases[0].decomposition
-    first = np.array([kind.members[0] for kind in kinds])
+    first = np.array([kind.members[0] for kind in kinds], dtype=np.int64)
     local = np.zeros((layout.height, tiling.domain.dimension))
     on_faces = (slot for slots in layout.faces.values() for slot in slots)
     for slot in (*layout.inside, *on_faces, *layout.sums):

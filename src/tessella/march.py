@@ -270,7 +270,7 @@ class _Walk:
         other = coarse.step(self.blind, bounds)
         self.loss += size**2
         self.coarse_loss += residual(other, held_out(other.problem), other.report.weights) ** 2
-        apart = distance(solution, other, rows[0].points)
+        apart = distance(solution, other, rows)
         return Judgement(math.sqrt(self.loss), math.sqrt(self.coarse_loss), apart).error
 
     def _second(self) -> _Track | None:

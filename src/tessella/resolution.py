@@ -26,6 +26,15 @@ NODES, LINES = 96, 6
 VISIBLE = 1e-2
 """What a polynomial leaves of a function of unit size, for its degree to count as enough."""
 
+THIN, CALM = 100, 20
+"""Degrees from which layers are thin, and degrees that are enough between such layers."""
+
+TURNING = 0.05
+"""Exponents whose imaginary part is at least this part of the real one are oscillations."""
+
+FEW = 32
+"""Points at which exponents are looked at."""
+
 SUBDOMAINS = 128
 """Of a solution, at most so many are looked at."""
 
@@ -41,7 +50,9 @@ def degrees(problem: Problem) -> tuple[int, ...]:
     Data are right-hand sides, values of conditions, variable coefficients and the ansatz; on a
     shape, where lines end anywhere, they are not looked at. The scales of c_m D^m + c_j D^j + ...
     along an axis are its wavenumbers or inverse lengths (c_j / c_m)^(1/(m - j)). The solution may
-    be finer than both, seldom much coarser.
+    be finer than both, seldom much coarser. Where they are rates of growth and decay, most of it is
+    in layers at the ends of the axis (see `layers`); if they are thin, `CALM` degrees are enough
+    between them.
     """
     domain = problem.domain
     draw = np.random.default_rng(SEED)
@@ -55,9 +66,34 @@ def degrees(problem: Problem) -> tuple[int, ...]:
                 found[axis] = max(found[axis], _degree(function, lines))
     inside = domain.scatter(NODES, draw)
     for equation, field in itertools.product(problem.equations, problem.fields):
-        k = _wavenumbers(problem.terms(equation.operator, field), inside)
-        found = np.maximum(found, np.ceil(k * (domain.upper - domain.lower) / 2))
+        terms = problem.terms(equation.operator, field)
+        asked = np.ceil(_wavenumbers(terms, inside) * (domain.upper - domain.lower) / 2)
+        calm = np.array([not _oscillates(own) for own in _exponents(terms, inside[:FEW])])
+        found = np.maximum(found, np.where(calm & (asked > THIN), CALM, asked))
     return tuple(int(n) for n in found)
+
+
+def layers(problem: Problem) -> tuple[tuple[float, float], ...]:
+    """Per axis, how fast a solution may decay away from its lower and from its upper end.
+
+    With the coefficients on an end frozen and all other derivatives left out, solutions along an
+    axis are sums of exp(lambda x). Those with a negative real part make layers at the lower end,
+    those with a positive one at the upper end.
+    """
+    domain = problem.domain
+    found = np.zeros((domain.dimension, 2))
+    if not isinstance(domain, Box):
+        return tuple((0.0, 0.0) for _ in domain.axes)
+    draw = np.random.default_rng(SEED)
+    for axis, name in enumerate(domain.axes):
+        for side in (0, 1) if name not in domain.periodic else ():
+            on_end = domain.scatter(FEW, draw)
+            on_end[:, axis] = domain.bounds[axis][side]
+            for equation, field in itertools.product(problem.equations, problem.fields):
+                rates = _exponents(problem.terms(equation.operator, field), on_end)[axis].real
+                fastest = float(np.max(rates if side else -rates, initial=0.0))
+                found[axis, side] = max(found[axis, side], fastest)
+    return tuple((low, high) for low, high in found.tolist())
 
 
 def coarse_axes(solution: Solution) -> tuple[int, ...]:
@@ -129,6 +165,29 @@ def _wavenumbers(terms: Sequence[Term], points: Array) -> Array:
             if j < m:
                 k[axis] = max(k[axis], (c / pure[m]) ** (1 / (m - j)))
     return k
+
+
+def _exponents(terms: Sequence[Term], points: Array) -> list[Array]:
+    """Per axis, all roots lambda of sum_j c_j lambda^j, with c_j of D^j there, at all points."""
+    table = symbol(terms, points)
+    found = []
+    for axis in range(points.shape[1]):
+        pure = {
+            alpha[axis]: np.broadcast_to(c, len(points))
+            for alpha, c in table.items()
+            if sum(alpha) == alpha[axis]
+        }
+        top = max(pure, default=0)
+        zero = np.zeros(len(points))
+        polynomials = np.stack([pure.get(j, zero) for j in range(top, -1, -1)], axis=1)
+        found.append(np.concatenate([np.roots(p) for p in np.unique(polynomials, axis=0)]))
+    return found
+
+
+def _oscillates(exponents: Array) -> bool:
+    """Whether solutions turn as they grow or decay."""
+    turn = np.max(np.abs(exponents.imag), initial=0.0)
+    return bool(turn >= TURNING * np.max(np.abs(exponents.real), initial=0.0))
 
 
 def _lines(lower: Array, upper: Array, axis: int, nodes: int, draw: np.random.Generator) -> Array:

@@ -16,6 +16,10 @@ Cuts = int | Sequence[float]
 """Of one axis: how many equal parts, or the edges of unequal ones, both ends included."""
 
 
+SMALLEST = 2.0**-30
+"""Of a slab, in parts of the mean one, when slabs are halved towards an end."""
+
+
 @dataclass(frozen=True, init=False)
 class Tiling(Decomposition):
     """Boxes that touch and do not overlap; every point belongs to one of them.
@@ -79,6 +83,14 @@ class Tiling(Decomposition):
             ]
             widths.append(list(itertools.chain(*halves)))
         return Tiling.of_widths(self.domain, widths)
+
+    def towards(self, axis: int, side: int, width: float) -> Tiling:
+        """The last slab at an end of an axis in halves, again and again, until it is this thin."""
+        tiling = self
+        while tiling.along(axis)[-side] > max(width, SMALLEST * self.spacing[axis]):
+            end = side * (tiling.subdomains[axis] - 1)
+            tiling = tiling.split([{end} if i == axis else () for i in range(len(self.widths))])
+        return tiling
 
     @property
     def windowed(self) -> tuple[bool, ...]:
