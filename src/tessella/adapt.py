@@ -22,7 +22,7 @@ from tessella.collocation import Rows
 from tessella.domain import Box
 from tessella.estimate import held_out, judge, residual
 from tessella.linalg.iteration import Progress
-from tessella.marking import poor_slabs
+from tessella.marking import errors, poor_slabs
 from tessella.problem import Problem
 from tessella.report import Step, Stopwatch
 from tessella.resolution import coarse_axes, degrees, layers, total_degree
@@ -98,23 +98,17 @@ class Plan:
         rung = min(top, self.rung + rungs)
         return dataclasses.replace(self, rung=rung) if rung > self.rung else None
 
-    def finer(self, solution: Solution) -> Plan:
-        """More subdomains along the axes that need them, and there where the solution is poor."""
-        axes = coarse_axes(solution)
-        tiling = solution.basis.decomposition
-        if not isinstance(tiling, Tiling):
-            return self._evenly(axes)
-        slabs = poor_slabs(solution, axes)
-        if tiling.equal and all(len(slabs[i]) == tiling.subdomains[i] for i in axes):
-            return self._evenly(axes)
-        return dataclasses.replace(self, cuts=_cuts(tiling.split(slabs)))
-
-    def _evenly(self, axes: tuple[int, ...]) -> Plan:
+    def finer(self, axes: tuple[int, ...]) -> Plan:
+        """More subdomains along some axes, all of one size."""
         factor = FINER[len(axes)]
         split = tuple(
             math.ceil(factor * S) if i in axes else S for i, S in enumerate(self.subdomains)
         )
         return dataclasses.replace(self, cuts=split)
+
+
+def _cut_alike(one: Solution, other: Solution) -> bool:
+    return one.basis.decomposition == other.basis.decomposition
 
 
 def _cuts(tiling: Tiling) -> tuple[int | tuple[float, ...], ...]:
@@ -203,6 +197,7 @@ class _Walk:
     """The state of a refinement: the best solution, its estimate, and all steps."""
 
     best: Solution
+    last: Solution
 
     def __init__(
         self,
@@ -222,6 +217,8 @@ class _Walk:
         """The smallest estimate so far and whose it was."""
         self.span, self.far = math.inf, True
         """Between the residuals of the best solution and of the one it is judged by."""
+        self.slow, self.whole = 0, math.inf
+        """Steps in a row that gained little, and the error that subdomains saw before a split."""
         self.compiling = self.rate = 0.0
         """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
@@ -232,10 +229,12 @@ class _Walk:
     def go(self) -> str:
         plan = _first(self.problem)
         self._take(plan, "start")
-        slow, tuned, smooth = 0, False, True
+        tuned, smooth = False, True
         while not self.met:
             richer = plan.richer(self._rungs()) if smooth else None
-            following = richer or plan.finer(self.best)
+            following = richer or self._finer(plan)
+            if self.slow >= TIMES:
+                return self._stalled()
             expected = self.compiling + self.rate * following.work
             spent = time.perf_counter() - self.started
             if spent + expected > self.patience:
@@ -245,13 +244,31 @@ class _Walk:
                 )
             gain = self._take(following, "features" if richer else "subdomains")
             plan = following
-            slow = slow + 1 if gain < STALLED else 0
-            if slow == TIMES:
-                return self._stalled()
+            self.slow = self.slow + 1 if gain < STALLED else 0
             smooth = gain >= WORTH
             if smooth and (self.far if self.met else not tuned):
                 plan, tuned = self._tuned(plan), True
         return f"estimated error {self.estimate:.1e} <= tol = {self.tol:.1e}"
+
+    def _finer(self, plan: Plan) -> Plan:
+        """More subdomains along the axes that need them, and there where the solution is poor.
+
+        Where that is a small part of the domain, the residual of the whole notices a split late:
+        what counts is whether the error falls as the subdomains themselves see it.
+        """
+        last = self.best if _cut_alike(self.best, self.last) else self.last
+        axes, tiling = coarse_axes(last), last.basis.decomposition
+        if not isinstance(tiling, Tiling):
+            return plan.finer(axes)
+        found = errors(last)
+        whole = float(np.linalg.norm(found))
+        if whole * STALLED < self.whole:
+            self.slow = 0
+        self.whole = whole
+        slabs = poor_slabs(tiling, found, axes)
+        if tiling.equal and all(len(slabs[i]) == tiling.subdomains[i] for i in axes):
+            return plan.finer(axes)
+        return dataclasses.replace(plan, cuts=_cuts(tiling.split(slabs)))
 
     def _rungs(self) -> int:
         """One rung where the last gain of features says that it is enough, else the stride."""
@@ -281,7 +298,7 @@ class _Walk:
         """
         watch = Stopwatch()
         with watch.phase("step"):
-            solution = self.engine(self.problem, plan)
+            solution = self.last = self.engine(self.problem, plan)
             gain, size, apart = self._judge(solution)
         if gain > 1:
             self.best = solution

@@ -29,10 +29,10 @@ FEW = 0.5
 SEED = 20_031
 
 
-def poor_slabs(solution: Solution, axes: tuple[int, ...]) -> tuple[frozenset[int], ...]:
-    """Per axis, the fewest slabs that hold most of the error, or all; none along other axes."""
-    tiling = solution.basis.decomposition
-    squares = errors(solution) ** 2
+def poor_slabs(tiling: Tiling, errors: Array, axes: tuple[int, ...]) -> tuple[frozenset[int], ...]:
+    """Per axis, the fewest slabs that hold most of the subdomains' errors, or all; none along other
+    axes."""
+    squares = errors**2
     found = []
     for axis, S in enumerate(tiling.subdomains):
         if axis not in axes:
