@@ -20,14 +20,15 @@ import numpy as np
 
 from tessella.collocation import Rows
 from tessella.domain import Box
-from tessella.estimate import held_out, judge, residual
+from tessella.estimate import Judgement, held_out, judge, residual
 from tessella.linalg.iteration import Progress
-from tessella.marking import errors, poor_slabs
+from tessella.marking import errors, split
 from tessella.problem import Problem
 from tessella.report import Step, Stopwatch
 from tessella.resolution import coarse_axes, degrees, layers, total_degree
 from tessella.solution import Solution
 from tessella.tiling import Tiling
+from tessella.tree import Cell
 
 SMALLEST_TOLERANCE = 1e-13
 """Below this double precision leaves nothing to refine."""
@@ -70,16 +71,22 @@ BANDWIDTHS = (0.7, 1.0, 1.4)
 
 @dataclass(frozen=True)
 class Plan:
-    """Per axis the number of equal slabs of subdomains or the widths of unequal ones, a rung of the
-    ladder of features, a factor on the bandwidth."""
+    """Per axis the number of equal slabs of subdomains or the widths of unequal ones, which of
+    their boxes are cut in parts, a rung of the ladder of features, a factor on the bandwidth."""
 
-    cuts: tuple[int | tuple[float, ...], ...]
+    slabs: tuple[int | tuple[float, ...], ...]
+    cut: frozenset[Cell] = frozenset()
     rung: int = 0
     bandwidth: float = 1.0
 
     @property
     def subdomains(self) -> tuple[int, ...]:
-        return tuple(own if isinstance(own, int) else len(own) for own in self.cuts)
+        return tuple(own if isinstance(own, int) else len(own) for own in self.slabs)
+
+    @property
+    def count(self) -> int:
+        """Of all subdomains."""
+        return math.prod(self.subdomains) + (2 ** len(self.slabs) - 1) * len(self.cut)
 
     @property
     def features(self) -> int:
@@ -89,7 +96,7 @@ class Plan:
     def work(self) -> float:
         """Relative cost: a dense elimination per subdomain, and one of the traces on the largest
         separator, which is most of the work in three dimensions."""
-        d, J, C = len(self.cuts), math.prod(self.subdomains), float(self.features)
+        d, J, C = len(self.slabs), self.count, float(self.features)
         across = 1 - 1 / d
         return J * C**3 + (2 * C**across * J**across) ** 3
 
@@ -104,15 +111,16 @@ class Plan:
         split = tuple(
             math.ceil(factor * S) if i in axes else S for i, S in enumerate(self.subdomains)
         )
-        return dataclasses.replace(self, cuts=split)
+        return dataclasses.replace(self, slabs=split)
+
+    def tiled(self, tiling: Tiling) -> Plan:
+        """The same with other subdomains."""
+        slabs = tuple(own if isinstance(own, int) else tuple(own) for own in tiling.described)
+        return dataclasses.replace(self, slabs=slabs, cut=tiling.cut)
 
 
 def _cut_alike(one: Solution, other: Solution) -> bool:
     return one.basis.decomposition == other.basis.decomposition
-
-
-def _cuts(tiling: Tiling) -> tuple[int | tuple[float, ...], ...]:
-    return tuple(own if isinstance(own, int) else tuple(own) for own in tiling.described)
 
 
 Engine = Callable[[Problem, Plan], Solution]
@@ -265,10 +273,8 @@ class _Walk:
         if whole * STALLED < self.whole:
             self.slow = 0
         self.whole = whole
-        slabs = poor_slabs(tiling, found, axes)
-        if tiling.equal and all(len(slabs[i]) == tiling.subdomains[i] for i in axes):
-            return plan.finer(axes)
-        return dataclasses.replace(plan, cuts=_cuts(tiling.split(slabs)))
+        finer = split(tiling, found, axes)
+        return plan.finer(axes) if finer is None else plan.tiled(finer)
 
     def _rungs(self) -> int:
         """One rung where the last gain of features says that it is enough, else the stride."""
@@ -287,7 +293,8 @@ class _Walk:
         for factor in BANDWIDTHS:
             if factor != plan.bandwidth:
                 trial = dataclasses.replace(plan, bandwidth=factor)
-                if self._take(trial, "bandwidth") > 1 or (self.met and not self.far):
+                self._take(trial, "bandwidth")
+                if self.best is self.last or (self.met and not self.far):
                     return trial
         return plan
 
@@ -299,8 +306,8 @@ class _Walk:
         watch = Stopwatch()
         with watch.phase("step"):
             solution = self.last = self.engine(self.problem, plan)
-            gain, size, apart = self._judge(solution)
-        if gain > 1:
+            found = self._judge(solution)
+        if found.gain > 1:
             self.best = solution
         if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
             self.lowest = self.estimate, self.best
@@ -314,29 +321,30 @@ class _Walk:
                 plan.features,
                 plan.bandwidth,
                 unknowns,
-                size,
-                apart,
+                found.residual,
+                found.difference if self.steps else None,
                 self.estimate,
                 took["total"],
                 report.distinct_subdomains or 0,
                 report.reused_subdomains or 0,
+                plan.count,
             )
         )
         if self.progress is not None:
             self.progress(len(self.steps), 0, self.estimate or 1.0)
-        return gain
+        return found.other_residual / max(found.residual, 1e-300)
 
-    def _judge(self, solution: Solution) -> tuple[float, float, float | None]:
-        """Gain and residual of a solution, and its distance from the best one so far."""
+    def _judge(self, solution: Solution) -> Judgement:
+        """A solution compared with the best one so far, whose estimate follows."""
         if not self.steps:
-            return math.inf, residual(solution, self.rows, solution.report.weights), None
+            own = residual(solution, self.rows, solution.report.weights)
+            return Judgement(own, math.inf, math.nan)
         found = judge(solution, self.best, self.rows)
-        gain = found.other_residual / max(found.residual, 1e-300)
-        span = max(gain, 1 / max(gain, 1e-300))
-        if gain > 1 or span < self.span:
+        span = max(found.gain, 1 / max(found.gain, 1e-300))
+        if found.gain > 1 or span < self.span:
             self.span, self.estimate = span, found.error
             self.far = found.difference > NONE or span > FAR
-        return gain, found.residual, found.difference
+        return found
 
     def surest(self) -> tuple[Solution, float | None]:
         """The solution with the smallest estimate: a smaller residual can come with a larger error
@@ -386,4 +394,4 @@ def _first(problem: Problem) -> Plan:
             thick = 2 * filled / max(rate, 1e-300)
             if tiling.spacing[axis] > THINNER * thick:
                 tiling = tiling.towards(axis, side, thick)
-    return Plan(_cuts(tiling))
+    return Plan(()).tiled(tiling)

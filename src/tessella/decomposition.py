@@ -110,6 +110,11 @@ class Decomposition:
         divided = np.array(self.subdomains) > 1
         return np.where(divided, np.array(self.overlap), 1.0) * self.spacing / 2
 
+    @property
+    def equal(self) -> bool:
+        """Whether all subdomains are of one size."""
+        return True
+
     @cached_property
     def half_widths(self) -> Array:
         """Of every subdomain, shape (J, d); here all are alike."""

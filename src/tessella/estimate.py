@@ -22,6 +22,7 @@ import numpy as np
 
 from tessella.collocation import Rows
 from tessella.conditions import Condition, IntegralCondition
+from tessella.marking import errors
 from tessella.operators import function_values
 from tessella.problem import Problem
 from tessella.solution import Solution
@@ -114,19 +115,35 @@ class Judgement:
     residual: float
     other_residual: float
     difference: float
+    seen: tuple[float, float] | None = None
+    """What the subdomains of both see of their errors, where these are not all of one size. Then
+    most of the residual comes from the smallest ones, and most of the error may not."""
+
+    @property
+    def gain(self) -> float:
+        """By which factor the one is better than the other."""
+        own, other = self.seen or (self.residual, self.other_residual)
+        return other / max(own, 1e-300)
 
     @property
     def error(self) -> float:
-        better, worse = sorted((self.residual, self.other_residual))
-        return max(ROUNDING, self.difference * (better / worse if worse > 0 else 1.0))
+        pairs = [(self.residual, self.other_residual), *([self.seen] if self.seen else ())]
+        share = max(min(pair) / max(pair) if max(pair) > 0 else 1.0 for pair in pairs)
+        return max(ROUNDING, self.difference * share)
 
 
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:
     """Compare two discretisations at points neither has seen."""
     rows = held_out(solution.problem) if rows is None else rows
     weights = solution.report.weights
+    tilings = (solution.basis.decomposition, other.basis.decomposition)
+    seen = None
+    if not all(tiling.equal for tiling in tilings):
+        norms = [float(np.linalg.norm(errors(one))) for one in (solution, other)]
+        seen = norms[0], norms[1]
     return Judgement(
         residual(solution, rows, weights),
         residual(other, rows, weights),
         distance(solution, other, rows),
+        seen,
     )

@@ -11,16 +11,10 @@ import numpy as np
 
 from tessella.basis import per_field
 from tessella.collocation import Grid
-from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.enrichment import enriched_values, scales
 from tessella.glued_system import GluedSystem
-from tessella.interfaces import (
-    Glued,
-    GluedBasis,
-    glue_orders,
-    interior_faces,
-)
+from tessella.interfaces import Glued, GluedBasis, Side, glue_orders, interior_faces
 from tessella.linalg.batched_qr import preferred
 from tessella.linalg.partial_sums import partial_sums
 from tessella.local_blocks import Modes, device_blocks, host_blocks
@@ -30,6 +24,7 @@ from tessella.memory import require
 from tessella.problem import Problem
 from tessella.shelf import Shelf
 from tessella.tiling import Tiling
+from tessella.tree import WHOLE
 
 
 def glue(
@@ -96,25 +91,28 @@ def _with_known(
     made = evaluate([i for i in range(len(names)) if i not in known])
     if not known:
         return made
-    values = np.empty((len(names), *made.shape[1:]))
+    values = np.zeros((len(names), *made.shape[1:]))
     values[[i for i in range(len(names)) if i not in known]] = made
     for i, one in known.items():
-        values[i] = one.block
+        used = min(one.block.shape[1], values.shape[2])
+        values[i, :, :used] = one.block[:, :used]
     return values
 
 
 def _kind(rows: LocalRows, orders: list[int], members: np.ndarray) -> Kind:
     """Which rows of these equal subdomains are used, and which of them meet traces."""
     layout = rows.layout
-    free, coupled, faces = np.ones(layout.height, dtype=bool), [], []
-    for (axis, side), slots in layout.faces.items():
-        glued = members[0] in rows.glued[axis, side]
-        held = orders[axis] if glued else rows.held[axis, side]
+    free, coupled = np.ones(layout.height, dtype=bool), []
+    faces: list[Side] = []
+    for face, slots in layout.faces.items():
+        axis = face[0]
+        glued = members[0] in rows.glued[face]
+        held = orders[axis] if glued else rows.held[face]
         for slot in slots[held:]:
             free[slot.rows] = False
         if not glued:
             continue
-        faces.append((axis, side))
+        faces.append(face)
         for slot in slots[:held]:
             traces = np.arange(slot.rows.start, slot.rows.start + layout.traces[axis])
             free[traces] = False
@@ -124,7 +122,7 @@ def _kind(rows: LocalRows, orders: list[int], members: np.ndarray) -> Kind:
     for number, total in enumerate(rows.sums):
         free[total.rows] = False
         coupled.append(np.array([total.rows.start]))
-        faces.append((SUM, number))
+        faces.append((SUM, number, 0))
     matched = np.concatenate(coupled) if coupled else np.zeros(0, dtype=np.int64)
     return Kind(members, np.flatnonzero(free), matched, tuple(faces))
 
@@ -132,11 +130,9 @@ def _kind(rows: LocalRows, orders: list[int], members: np.ndarray) -> Kind:
 def _modes(bases: list[Glued], layout: Layout, orders: tuple[tuple[int, ...], ...]) -> Modes:
     """The modes of every face: the layout's, with those of the enrichment in front if any."""
     if not any(own.enrichment for own in bases):
-        return lambda axis, side, place, member: layout.modes[axis]
+        return lambda face, place, member: layout.modes[face[0]]
     beyond = _beyond_polynomials(bases, layout, orders)
-    return lambda axis, side, place, member: _lead(
-        layout.modes[axis], beyond[axis, side, place][member]
-    )
+    return lambda face, place, member: _lead(layout.modes[face[0]], beyond[face, place][member])
 
 
 def _number_columns(J: int, C: np.ndarray) -> np.ndarray:
@@ -169,32 +165,32 @@ def _units(bases: list[Glued], kinds: list[Kind], values: Array) -> Array | None
 
 def _beyond_polynomials(
     bases: list[Glued], layout: Layout, orders: tuple[tuple[int, ...], ...]
-) -> dict[tuple[int, int, int], Array]:
-    """What polynomial traces miss of the enrichment: [axis, side, slot] -> (J, modes, E), on that
-    face of subdomain j, in the modes that are no polynomial traces."""
-    found: dict[tuple[int, int, int], Array] = {}
+) -> dict[tuple[Side, int], Array]:
+    """What polynomial traces miss of the enrichment: [face, slot] -> (J, modes, E), on that face of
+    subdomain j, in the modes that are no polynomial traces."""
+    found: dict[tuple[Side, int], Array] = {}
     tiling = bases[0].decomposition
     most = max(len(own.enrichment) for own in bases)
     for f in interior_faces(tiling):
         modes = layout.modes[f.axis][:, layout.polynomials[f.axis] :]
         slots = [(own, m) for own, n in zip(bases, orders, strict=True) for m in range(n[f.axis])]
         for number, (own, m) in enumerate(slots):
-            shape = (tiling.count, modes.shape[1], most)
-            below, above = (np.zeros(shape) for _ in range(2))
-            found[f.axis, 1, number], found[f.axis, 0, number] = below, above
-            if not own.enrichment or not len(f.below) or not modes.shape[1]:
-                continue
-            slot = layout.faces[f.axis, 1][number]
-            half = tiling.half_widths[f.below][:, None]
-            x = tiling.centres[f.below][:, None] + slot.points * half
-            gamma = tuple(m * (i == f.axis) for i in range(x.shape[2]))
-            flat = x.reshape(-1, x.shape[2])
-            everywhere = {gamma: np.ones(len(flat), dtype=bool)}
-            psi = enriched_values(tiling, own.enrichment, flat, everywhere)
-            weighted = psi.reshape(-1, *x.shape[:2]) * np.sqrt(slot.weights)
-            has = np.maximum(own.active[f.below], own.active[f.above])
-            missed = np.einsum("efp,pk,fe->fke", weighted, modes, has)
-            below[f.below, :, : missed.shape[2]] = above[f.above, :, : missed.shape[2]] = missed
+            missed = np.zeros((len(f.below), modes.shape[1], most))
+            if own.enrichment and missed.size:
+                slot = layout.faces[f.axis, 1, WHOLE][number]
+                x = f.points(tiling, np.delete(slot.points, f.axis, axis=1))
+                gamma = tuple(m * (i == f.axis) for i in range(x.shape[2]))
+                flat = x.reshape(-1, x.shape[2])
+                everywhere = {gamma: np.ones(len(flat), dtype=bool)}
+                psi = enriched_values(tiling, own.enrichment, flat, everywhere)
+                weighted = psi.reshape(-1, *x.shape[:2]) * np.sqrt(slot.weights)
+                has = np.maximum(own.active[f.below], own.active[f.above])
+                missed[:, :, : len(psi)] = np.einsum("efp,pk,fe->fke", weighted, modes, has)
+            for side, members, faces in f.by_side():
+                table = found.setdefault(
+                    (side, number), np.zeros((tiling.count, *missed.shape[1:]))
+                )
+                table[members] = missed[faces]
     return found
 
 
@@ -212,40 +208,40 @@ def _lead(modes: Array, beyond: Array) -> Array:
 
 
 def _number_faces(
-    tiling: Decomposition, traces: tuple[int, ...], integrals: int
-) -> tuple[dict[tuple[int, int], np.ndarray], np.ndarray, Array]:
+    tiling: Tiling, traces: tuple[int, ...], integrals: int
+) -> tuple[dict[Side, np.ndarray], np.ndarray, Array]:
     """`face_of`, `starts` and `positions` of a GluedSystem; `traces` per face of each axis.
 
     The partial sums of every integral follow, as faces of one trace each.
     """
-    d = tiling.domain.dimension
-    face_of = {(axis, side): np.full(tiling.count, -1) for axis in range(d) for side in (0, 1)}
+    nowhere = np.full(tiling.count, -1)
+    face_of: dict[Side, np.ndarray] = {}
     widths, positions = [0], []
     for f in interior_faces(tiling):
-        numbers = len(widths) - 1 + np.arange(len(f.below))
-        face_of[f.axis, 1][f.below] = face_of[f.axis, 0][f.above] = numbers
+        for side, members, faces in f.by_side():
+            face_of.setdefault(side, nowhere.copy())[members] = len(widths) - 1 + faces
         widths += [traces[f.axis]] * len(f.below)
         positions.append(f.positions)
     for number in range(integrals):
         tree = partial_sums(tiling.positions)
-        face_of[SUM, number] = len(widths) - 1 + np.arange(tiling.count)
+        face_of[SUM, number, 0] = len(widths) - 1 + np.arange(tiling.count)
         widths += [1] * (tree.rows - 1)
         positions.append(tree.positions[:-1])
     return face_of, np.cumsum(widths), np.concatenate(positions)
 
 
-def _ratios(tiling: Tiling, rows: LocalRows) -> dict[tuple[int, int], Array] | None:
+def _ratios(tiling: Tiling, rows: LocalRows) -> dict[Side, Array] | None:
     """Neighbours of different size weigh the same trace differently: the system's own unit is the
     geometric mean of theirs."""
     if tiling.equal:
         return None
-    found: dict[tuple[int, int], Array] = {}
+    found: dict[Side, Array] = {}
     for f in interior_faces(tiling):
         pulls = np.repeat(rows.pulls[f.axis], rows.layout.traces[f.axis], axis=1)
         ratio = np.sqrt(pulls[f.below] / pulls[f.above])
-        below, above = np.ones_like(pulls), np.ones_like(pulls)
-        below[f.below], above[f.above] = ratio, 1 / ratio
-        found[f.axis, 1], found[f.axis, 0] = below, above
+        for side, members, faces in f.by_side():
+            own = ratio if side[1] else 1 / ratio
+            found.setdefault(side, np.ones_like(pulls))[members] = own[faces]
     return found
 
 
@@ -270,7 +266,7 @@ def _equal_subdomains(
             (
                 [(own.features, own.seed, own.degree) for own in bases],
                 [slot.points.shape for slot in rows.layout.inside],
-                rows.layout.height,
+                rows.layout.common,
                 sorted(rows.symbol),
             )
         ).encode()
@@ -278,13 +274,17 @@ def _equal_subdomains(
     table = np.stack([rows.symbol[alpha] for alpha in sorted(rows.symbol)], axis=1)
     for part in rows.data:
         alone |= part.counts > 0
+    whole = sum(part == WHOLE for _, _, part in rows.glued)
     glued = np.zeros((J, len(rows.glued)), dtype=bool)
     for i, members in enumerate(rows.glued.values()):
         glued[members, i] = True
     for j in range(J):
         name = common.copy()
-        for part in (table[j], glued[j], tiling.half_widths[j]):
-            name.update(part.tobytes())
+        name.update(tiling.half_widths[j].tobytes() + glued[j, :whole].tobytes())
+        name.update(table[j, :, : rows.layout.common].tobytes())
+        if glued[j, whole:].any():
+            name.update(glued[j, whole:].tobytes())
+            name.update(table[j, :, rows.layout.common :].tobytes())
         found.setdefault(j if alone[j] else name.digest(), []).append(j)
     names = tuple(name if isinstance(name, bytes) else None for name in found)
     return names, [np.array(members) for members in found.values()]

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from numbers import Real
@@ -24,6 +25,7 @@ from tessella.domain import Array
 from tessella.features import Layer, RandomFeatures
 from tessella.problem import Problem
 from tessella.tiling import Tiling
+from tessella.tree import WHOLE, touching
 
 
 @dataclass(frozen=True)
@@ -103,6 +105,13 @@ def is_glued(basis: AnyBasis) -> TypeGuard[GluedBasis]:
     return isinstance(basis.levels[0], Glued)
 
 
+def tiling_of(basis: GluedBasis) -> Tiling:
+    """The subdomains that all unknowns share."""
+    tiling = basis.decomposition
+    assert isinstance(tiling, Tiling)
+    return tiling
+
+
 def glued_bases(basis: GluedBasis) -> tuple[Glued, ...]:
     """The bases of all unknowns."""
     return tuple(own for own in basis.levels if isinstance(own, Glued))
@@ -127,31 +136,75 @@ def default_features(count: int, dimension: int, depth: int = 1) -> RandomFeatur
     return RandomFeatures(count, depth, "sin", scale=bandwidth)
 
 
+Side = tuple[int, int, int]
+"""(axis, side, part) of a subdomain's face: side 0 is the lower one, parts as in `tree`."""
+
+
 @dataclass(frozen=True)
 class Faces:
-    """All interior faces across one axis: which subdomains they join, and where they are."""
+    """All interior faces across one axis: which subdomains they join, and where they are.
+
+    A face is whole for the smaller of the two, and of the larger it is a part (see `tree`).
+    """
 
     axis: int
     below: np.ndarray
     above: np.ndarray
     positions: Array
+    part_below: np.ndarray
+    part_above: np.ndarray
+
+    @property
+    def smaller(self) -> tuple[np.ndarray, np.ndarray]:
+        """A subdomain for which each face is whole, and at which end (-1, 1) it has it."""
+        is_below = self.part_below == WHOLE
+        return np.where(is_below, self.below, self.above), np.where(is_below, 1, -1)
+
+    def points(self, tiling: Decomposition, across: Array) -> Array:
+        """Local points of a face (n, d - 1) on all faces, shape (faces, n, d)."""
+        cell, end = self.smaller
+        z = np.insert(across, self.axis, 0.0, axis=1)
+        x = tiling.centres[cell][:, None] + z * tiling.half_widths[cell][:, None]
+        x[:, :, self.axis] += (end * tiling.half_widths[cell, self.axis])[:, None]
+        return x
+
+    def by_side(self) -> Iterator[tuple[Side, np.ndarray, np.ndarray]]:
+        """(axis, side, part), the subdomains that have such a face, and the faces' numbers."""
+        sides = ((1, self.below, self.part_below), (0, self.above, self.part_above))
+        for side, members, parts in sides:
+            for part in np.unique(parts).tolist():
+                chosen = np.flatnonzero(parts == part)
+                yield (self.axis, side, part), members[chosen], chosen
 
 
-def interior_faces(tiling: Decomposition) -> list[Faces]:
+def interior_faces(tiling: Tiling) -> list[Faces]:
     """The interior faces, axis by axis; positions are in units of the domain's sides.
 
     Along a periodic axis the last subdomain lies below the first one: their face is the seam.
     """
+    if tiling.cut:
+        return [
+            Faces(axis, below, above, _positions(tiling, axis, below, above), *parts)
+            for axis, (below, above, *parts) in enumerate(touching(tiling.roots, tiling.leaves))
+        ]
     found = []
     numbers = np.arange(tiling.count).reshape(tiling.subdomains)
     for axis, S in enumerate(tiling.subdomains):
         last = S if tiling.wraps[axis] else S - 1
         below = np.take(numbers, np.arange(last), axis=axis).ravel()
         above = np.take(numbers, np.arange(1, last + 1) % S, axis=axis).ravel()
-        positions = (tiling.positions[below] + tiling.positions[above]) / 2
-        positions[tiling.multi_index[below, axis] == S - 1, axis] = 1.0
-        found.append(Faces(axis, below, above, positions))
+        whole = np.full(len(below), WHOLE)
+        positions = _positions(tiling, axis, below, above)
+        found.append(Faces(axis, below, above, positions, whole, whole))
     return found
+
+
+def _positions(tiling: Tiling, axis: int, below: np.ndarray, above: np.ndarray) -> Array:
+    """Between the centres of both subdomains; at the upper end where an axis closes on itself."""
+    positions = (tiling.positions[below] + tiling.positions[above]) / 2
+    seam = tiling.centres[below, axis] > tiling.centres[above, axis]
+    positions[seam, axis] = 1.0
+    return positions
 
 
 def glue_orders(problem: Problem) -> tuple[tuple[int, ...], ...]:

@@ -276,7 +276,7 @@ def _shown(description: dict[str, Any]) -> str:
 def _describe_level(level: Basis) -> dict[str, Any]:
     features = level.features
     return {
-        "subdomains": _cuts(level.decomposition),
+        **_cuts(level.decomposition),
         **_describe_coupling(level),
         "seed": level.seed,
         "features": {
@@ -342,11 +342,11 @@ def _functions(
     ]
 
 
-def _cuts(decomposition: Decomposition) -> Sequence[int | list[float]]:
-    """Numbers of equal subdomains per axis, or widths of unequal ones."""
-    return (
-        decomposition.described if isinstance(decomposition, Tiling) else decomposition.subdomains
-    )
+def _cuts(decomposition: Decomposition) -> dict[str, Any]:
+    """Numbers of equal subdomains per axis, or widths of unequal ones, and which are in parts."""
+    if not isinstance(decomposition, Tiling):
+        return {"subdomains": decomposition.subdomains}
+    return {"subdomains": decomposition.described, "cut": sorted(decomposition.cut)}
 
 
 def _describe_coupling(level: Basis) -> dict[str, Any]:
@@ -360,7 +360,8 @@ def _coupled(description: dict[str, Any], domain: Domain, features: RandomFeatur
     if "overlap" in description:
         return Basis(Decomposition(domain, subdomains, description["overlap"]), features, seed)
     traces = (description["trace_degree"], description["shared"])
-    return Glued(Tiling.of_widths(domain, subdomains), features, seed, *traces)
+    tiling = Tiling.of_widths(domain, subdomains, description.get("cut", ()))
+    return Glued(tiling, features, seed, *traces)
 
 
 def _activation(name: str, given: Activation | None, path: str | Path) -> str | Activation:

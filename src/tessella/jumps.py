@@ -81,9 +81,8 @@ def _face_points(basis: Glued, faces: Faces) -> Array:
     along = np.linspace(-1, 1, POINTS)
     if basis.enrichment:
         along = np.linspace(-1, 1, POINTS + 2)[1:-1]
-    ticks = [np.ones(1) if i == faces.axis else along for i in range(d)]
-    local = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, d)
-    return tiling.centres[faces.below][:, None] + local * tiling.half_widths[faces.below][:, None]
+    across = np.stack(np.meshgrid(*[along] * (d - 1), indexing="ij"), axis=-1) if d > 1 else None
+    return faces.points(tiling, np.zeros((1, 0)) if across is None else across.reshape(-1, d - 1))
 
 
 def _name(m: int) -> str:

@@ -16,14 +16,14 @@ from tessella.arrays import leading
 from tessella.assembly import CHUNK_BYTES
 from tessella.domain import Array
 from tessella.evaluation import basis_tables, evaluate_blocks
-from tessella.interfaces import Glued
+from tessella.interfaces import Glued, Side
 from tessella.linalg.threads import side_by_side
 from tessella.local_rows import LocalRows
 from tessella.local_systems import Kind
 from tessella.operators import Orders
 
-Modes = Callable[[int, int, int, int], Array]
-"""(axis, side, slot, subdomain) -> the orthogonal matrix from weighted values to modes there."""
+Modes = Callable[[Side, int, int], Array]
+"""(face, slot, subdomain) -> the orthogonal matrix from weighted values to modes there."""
 
 
 def host_blocks(
@@ -38,10 +38,10 @@ def host_blocks(
 
     def turn(number: int) -> None:
         block, kind = values[number], kinds[number]
-        for (axis, side), slots in rows.layout.faces.items():
-            if (axis, side) in kind.faces:
-                for place, slot in enumerate(slots[: orders[axis]]):
-                    own = modes(axis, side, place, int(kind.members[0]))
+        for face, slots in rows.layout.faces.items():
+            if face in kind.faces:
+                for place, slot in enumerate(slots[: orders[face[0]]]):
+                    own = modes(face, place, int(kind.members[0]))
                     block[:, slot.rows] = block[:, slot.rows] @ own
         for total in rows.sums:
             block[:, total.rows.start] = total.scale * block[:, total.rows].sum(axis=1)

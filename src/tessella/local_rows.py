@@ -21,6 +21,7 @@ it is keeps its rows to the last bit, and need not be factored again.
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass
 from functools import cached_property
@@ -32,10 +33,20 @@ from tessella.collocation import Grid
 from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box
-from tessella.interfaces import GluedBasis, common_degree, face_modes, gauss, glue_orders
+from tessella.interfaces import (
+    GluedBasis,
+    Side,
+    common_degree,
+    face_modes,
+    gauss,
+    glue_orders,
+    interior_faces,
+    tiling_of,
+)
 from tessella.linalg.partial_sums import partial_sums
 from tessella.operators import Operator, Orders, function_values
 from tessella.problem import Equation, Problem
+from tessella.tree import WHOLE, middle, parts
 
 
 class Slot(NamedTuple):
@@ -51,25 +62,28 @@ class Layout:
     """The rows that every subdomain has, used or not.
 
     inside  one slot per equation
-    faces   [axis, side] -> slots of that face; the others belong to the faces of an axis: of its
-            `modes`, the first `polynomials` and as many of the enrichment make up the `traces`
+    faces   [axis, side, part] -> slots of that face, or of a part of it where neighbours are
+            smaller (see `tree`); the others belong to the faces of an axis: of its `modes`, the
+            first `polynomials` and as many of the enrichment make up the `traces`
     data    per `Measured`, as many rows as the subdomain with most of its points needs
     sums    one slot per `Integral`
+    common  rows without those of parts of faces, which come last
     """
 
     inside: tuple[Slot, ...]
-    faces: dict[tuple[int, int], tuple[Slot, ...]]
+    faces: dict[Side, tuple[Slot, ...]]
     data: tuple[slice, ...]
     sums: tuple[Slot, ...]
     modes: tuple[Array, ...]
     polynomials: tuple[int, ...]
     traces: tuple[int, ...]
+    common: int
     height: int
 
 
 def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layout:
     d = len(counts)
-    domain, tiling = problem.domain, basis.decomposition
+    domain, tiling = problem.domain, tiling_of(basis)
     orders, degree = glue_orders(problem), common_degree(basis)
     start = 0
 
@@ -94,9 +108,10 @@ def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layo
         for side in (0, 1):
             name = f"{domain.axes[axis]}{('min', 'max')[side]}"
             held = sum(name in c.faces(domain) for c in problem.conditions)
-            glued = sum(own[axis] for own in orders) if tiling.subdomains[axis] > 1 else 0
+            divided = tiling.subdomains[axis] > 1 or tiling.cut
+            glued = sum(own[axis] for own in orders) if divided else 0
             z = np.insert(points, axis, 2.0 * side - 1.0, axis=1)
-            faces[axis, side] = slots(max(held, glued), z, weights)
+            faces[axis, side, WHOLE] = slots(max(held, glued), z, weights)
     data = []
     for condition in problem.conditions:
         if isinstance(condition, PointCondition):
@@ -105,10 +120,16 @@ def layout(problem: Problem, basis: GluedBasis, counts: tuple[int, ...]) -> Layo
             start += most
     integrals = sum(isinstance(c, IntegralCondition) for c in problem.conditions)
     sums = slots(integrals, *gauss(tuple(max(n, SUM_POINTS) for n in counts)))
+    common = start
+    for axis, side, part in itertools.product(range(d), (0, 1), parts(d) if tiling.cut else ()):
+        points, weights = gauss(on_faces[:axis] + on_faces[axis + 1 :])
+        z = np.insert(middle(part, d) + points / 2, axis, 2.0 * side - 1.0, axis=1)
+        faces[axis, side, part] = slots(sum(own[axis] for own in orders), z, weights)
     traces = tuple(
         min(number + extra, len(matrix)) for number, matrix in zip(polynomials, modes, strict=True)
     )
-    return Layout(inside, faces, tuple(data), sums, tuple(modes), tuple(polynomials), traces, start)
+    per_axis = tuple(modes), tuple(polynomials), traces
+    return Layout(inside, faces, tuple(data), sums, *per_axis, common, start)
 
 
 SUM_POINTS = 10
@@ -153,8 +174,8 @@ class LocalRows:
              in each of these subdomains
     weights  of every equation and condition, a mean where subdomains differ
     pulls    [axis] -> (J, number of glued derivatives): how every subdomain weighs them
-    glued    [axis, side] -> which subdomains have a neighbour there
-    held     [axis, side] -> how many conditions the domain's face has
+    glued    [axis, side, part] -> which subdomains have a neighbour there
+    held     [axis, side, part] -> how many conditions the domain's face has
     data     measurements
     sums     integrals, whose rows are quadrature weights times the integrand
     """
@@ -165,8 +186,8 @@ class LocalRows:
     places: Places
     weights: dict[str, float]
     pulls: dict[int, Array]
-    glued: dict[tuple[int, int], np.ndarray]
-    held: dict[tuple[int, int], int]
+    glued: dict[Side, np.ndarray]
+    held: dict[Side, int]
     data: tuple[Scattered, ...]
     sums: tuple[Summed, ...]
 
@@ -240,17 +261,11 @@ def operator_sizes(
     return found
 
 
-def at_end(tiling: Decomposition, axis: int, side: int) -> np.ndarray:
-    """The subdomains at the lower or upper end of an axis."""
-    last = tiling.subdomains[axis] - 1
-    return np.flatnonzero(tiling.multi_index[:, axis] == side * last)
-
-
 class _Filling:
     """The tables while they are being filled."""
 
     def __init__(self, problem: Problem, basis: GluedBasis, layout: Layout) -> None:
-        self.problem, self.tiling, self.layout = problem, basis.decomposition, layout
+        self.problem, self.tiling, self.layout = problem, tiling_of(basis), layout
         self.everywhere = np.arange(self.tiling.count)
         self.symbol: Symbol = {}
         self.first_size = 0.0
@@ -259,7 +274,8 @@ class _Filling:
         self.shares: dict[str, list[Array]] = {}
         self.weights: dict[str, float] = {}
         self.pulls: dict[int, Array] = {}
-        self.glued: dict[tuple[int, int], np.ndarray] = {}
+        nowhere = np.zeros(0, dtype=np.int64)
+        self.glued: dict[Side, np.ndarray] = dict.fromkeys(layout.faces, nowhere)
         self.used = dict.fromkeys(layout.faces, 0)
         d = problem.domain.dimension
         self.sides = 2 * self.tiling.half_widths
@@ -356,10 +372,10 @@ class _Filling:
         assert isinstance(domain, Box)
         for name in condition.faces(domain):
             face = domain.face(name)
-            key = (face.axis, int(face.sign > 0))
+            key = (face.axis, int(face.sign > 0), WHOLE)
             slot = self.layout.faces[key][self.used[key]]
             self.used[key] += 1
-            members = at_end(self.tiling, *key)
+            members = self.tiling.at_end(*key[:2])
             normal = np.eye(self.problem.domain.dimension)[face.axis] * face.sign
             found.append((slot, members, normal, face.axis))
         whole = sum(self._measure(condition, slot, members, a) for slot, members, _, a in found)
@@ -470,15 +486,13 @@ class _Filling:
                 [W[f] * k ** (-m - 0.5) for f, own in enumerate(orders) for m in range(own[axis])],
                 axis=1,
             )
-        for (axis, side), slots in self.layout.faces.items():
-            inner = self.everywhere
-            if not self.tiling.wraps[axis]:
-                inner = np.setdiff1d(self.everywhere, at_end(self.tiling, axis, side))
-            self.glued[axis, side] = inner
-            if not len(inner):
-                continue
+        sides = (found for faces in interior_faces(self.tiling) for found in faces.by_side())
+        for key, inner, _ in sides:
+            inner, axis, slots = np.sort(inner), key[0], self.layout.faces[key]
+            self.glued[key] = inner
             derivatives = [(f, m) for f, own in enumerate(orders) for m in range(own[axis])]
-            pieces = self.areas(axis, inner)[:, None] / self.volume
+            whole = 1.0 if key[2] == WHOLE else 0.5 ** (len(self.typical) - 1)
+            pieces = whole * self.areas(axis, inner)[:, None] / self.volume
             for number, ((f, m), slot) in enumerate(zip(derivatives, slots, strict=False)):
                 alpha = tuple(m * (i == axis) for i in range(len(orders[f])))
                 pull = self.pulls[axis][inner, number, None]

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from tessella.domain import Array
-from tessella.interfaces import GluedBasis
+from tessella.interfaces import GluedBasis, Side
 from tessella.linalg.condensation import condensation_flops
 from tessella.linalg.partial_sums import partial_sums
 from tessella.local_rows import Places, Summed
@@ -29,7 +29,7 @@ class Kind:
     members: np.ndarray
     free: np.ndarray
     coupled: np.ndarray
-    faces: tuple[tuple[int, int], ...]
+    faces: tuple[Side, ...]
 
     def has_rows_of(self, other: Kind) -> bool:
         return self.faces == other.faces and all(
@@ -44,14 +44,14 @@ class LocalSystems:
 
     values     (kinds, C, height), on the host or on a device: wherever they will be factored
     columns    numbers of every subdomain's coefficients, (J, C)
-    face_of    [axis, side] -> the number of every subdomain's face there, -1 on the boundary;
-               [SUM, i] -> that of its part of the i-th integral, a face of one trace
+    face_of    [axis, side, part] -> the number of every subdomain's face there, -1 if it has none;
+               [SUM, i, 0] -> that of its part of the i-th integral, a face of one trace
     starts     where the traces of every face begin, and their number at the end
     positions  of the faces, in units of the domain's sides
     sums       the integrals, whose rows tie the parts together along a tree of partial sums
     units      (C,) in which the filter compares columns, if not their own
-    ratios     [axis, side] -> (J, traces of a face): what a subdomain calls a trace over what the
-               system calls it; None if all are 1, as they are between neighbours of equal size
+    ratios     [axis, side, part] -> (J, traces of a face): what a subdomain calls a trace over what
+               the system calls it; None if all are 1, as they are between neighbours of equal size
     names      of the kinds, where all that makes up their blocks has one
     shelf      of subdomains that an earlier solve has finished, and where these will be put
     """
@@ -63,12 +63,12 @@ class LocalSystems:
     places: Places
     weights: dict[str, float]
     columns: np.ndarray
-    face_of: dict[tuple[int, int], np.ndarray]
+    face_of: dict[Side, np.ndarray]
     starts: np.ndarray
     positions: Array
     sums: tuple[Summed, ...] = ()
     units: Array | None = None
-    ratios: dict[tuple[int, int], Array] | None = None
+    ratios: dict[Side, Array] | None = None
     names: tuple[bytes | None, ...] = ()
     shelf: Shelf | None = None
 
@@ -95,7 +95,7 @@ class LocalSystems:
             return entries, np.zeros(0)
         tree = partial_sums(self.basis.decomposition.positions)
         for i, total in enumerate(self.sums):
-            first, start = int(self.face_of[SUM, i][0]), len(right) - tree.leaves
+            first, start = int(self.face_of[SUM, i, 0][0]), len(right) - tree.leaves
             for item, parent in enumerate(tree.parent[:-1].tolist()):
                 entries.append((first + item, start + parent, 1.0))
                 if item >= tree.leaves:

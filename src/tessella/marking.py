@@ -1,4 +1,4 @@
-"""Where a solution is poor: which slabs of subdomains a refinement splits.
+"""Where a solution is poor: which subdomains a refinement splits.
 
 Every subdomain is asked for the residuals of the equations inside and of the conditions on its
 faces, at points of its own that no system has seen. In units of what the operator makes of a
@@ -11,7 +11,7 @@ import numpy as np
 
 from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.domain import Array, Box
-from tessella.local_rows import at_end, operator_sizes
+from tessella.local_rows import operator_sizes
 from tessella.operators import function_values
 from tessella.problem import Equation
 from tessella.solution import Solution
@@ -21,29 +21,42 @@ POINTS = {1: 12, 2: 24, 3: 32}
 """Points in a subdomain, and on its face, by dimension."""
 
 BULK = 0.95
-"""The slabs that are split hold this part of the squared error."""
+"""The subdomains that are split hold this part of the squared error."""
 
 FEW = 0.5
-"""Of the slabs along an axis; if more hold the bulk, all are split."""
+"""Of all subdomains; if more hold the bulk, all are split."""
 
 SEED = 20_031
 
 
-def poor_slabs(tiling: Tiling, errors: Array, axes: tuple[int, ...]) -> tuple[frozenset[int], ...]:
-    """Per axis, the fewest slabs that hold most of the subdomains' errors, or all; none along other
-    axes."""
+def split(tiling: Tiling, errors: Array, axes: tuple[int, ...]) -> Tiling | None:
+    """Finer where most of the error is; None where that is everywhere and all boxes are equal.
+
+    Slabs are halved along the axes that need it, or single boxes cut in all directions, whichever
+    makes fewer.
+    """
     squares = errors**2
-    found = []
-    for axis, S in enumerate(tiling.subdomains):
-        if axis not in axes:
-            found.append(frozenset[int]())
-            continue
-        held = np.bincount(tiling.multi_index[:, axis], squares, minlength=S)
-        order = np.argsort(-held, kind="stable")
-        reached = np.cumsum(held[order]) >= BULK * held.sum()
-        few = order[: int(np.argmax(reached)) + 1]
-        found.append(frozenset(few.tolist() if len(few) <= FEW * S else range(S)))
-    return tuple(found)
+    poor = _bulk(squares)
+    if len(poor) > FEW * tiling.count:
+        if tiling.equal:
+            return None
+        poor = np.arange(tiling.count)
+    boxes = tiling.refined(poor) if len(axes) > 1 or tiling.cut else None
+    if tiling.cut:
+        return boxes
+    per_axis = [
+        _bulk(np.bincount(tiling.multi_index[:, axis], squares)) if axis in axes else ()
+        for axis in range(tiling.domain.dimension)
+    ]
+    slabs = tiling.split([set(chosen) for chosen in per_axis])
+    return slabs if boxes is None or slabs.count <= boxes.count else boxes
+
+
+def _bulk(squares: np.ndarray) -> np.ndarray:
+    """The fewest that hold most of a sum of squares."""
+    order = np.argsort(-squares, kind="stable")
+    reached = np.cumsum(squares[order]) >= BULK * squares.sum()
+    return order[: int(np.argmax(reached)) + 1]
 
 
 def errors(solution: Solution) -> Array:
@@ -79,7 +92,7 @@ def errors(solution: Solution) -> Array:
             continue
         for name in condition.faces(domain):
             face = domain.face(name)
-            members = at_end(tiling, face.axis, int(face.sign > 0))
+            members = tiling.at_end(face.axis, int(face.sign > 0))
             z = local.copy()
             z[:, face.axis] = face.sign
             add(condition, members, z, np.eye(d)[face.axis] * face.sign)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -71,13 +72,21 @@ class Step:
     distinct: int = 0
     reused: int = 0
     """Of the distinct subdomains, how many an earlier step had factored."""
+    count: int = 0
+    """Of all subdomains: more than `subdomains` per axis say where some of them are cut."""
+
+    @property
+    def shape(self) -> str:
+        """Subdomains per axis; their number where some are cut."""
+        if self.count > math.prod(self.subdomains):
+            return f"{self.count:,}"
+        return " x ".join(str(S) for S in self.subdomains)
 
     def __str__(self) -> str:
-        shape = " x ".join(str(S) for S in self.subdomains)
         guess = "" if self.estimate is None else f", error about {self.estimate:.1e}"
         again = f", {self.reused} of {self.distinct} factors reused" if self.reused else ""
         return (
-            f"{shape} subdomains, {self.features} features, bandwidth x {self.bandwidth:g}: "
+            f"{self.shape} subdomains, {self.features} features, bandwidth x {self.bandwidth:g}: "
             f"residual {self.residual:.1e}{guess}{again} ({self.seconds:.2f} s)"
         )
 

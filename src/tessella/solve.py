@@ -306,7 +306,7 @@ def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> An
         if isinstance(problem.domain, Box):
             features = default_features(plan.features, problem.domain.dimension)
             features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
-            tiling = Tiling.of_widths(problem.domain, plan.cuts)
+            tiling = Tiling.of_widths(problem.domain, plan.slabs, plan.cut)
             return Glued(tiling, features, own, enrichment=extra)
         features = RandomFeatures(plan.features, scale=plan.bandwidth * SHAPE_SCALE)
         cover = Decomposition(problem.domain, plan.subdomains)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+import math
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -11,6 +12,7 @@ import numpy as np
 
 from tessella.decomposition import Decomposition, Index
 from tessella.domain import Array, Box, Domain
+from tessella.tree import Cell, Leaves, Roots, balanced, leaves
 
 Cuts = int | Sequence[float]
 """Of one axis: how many equal parts, or the edges of unequal ones, both ends included."""
@@ -25,7 +27,8 @@ class Tiling(Decomposition):
     """Boxes that touch and do not overlap; every point belongs to one of them.
 
     Along every axis they are equal, `Tiling(domain, (8, 4))`, or lie between edges that are given,
-    `Tiling(domain, ([0, 0.9, 0.99, 1], 4))`: all boxes of a slab share its width.
+    `Tiling(domain, ([0, 0.9, 0.99, 1], 4))`: all boxes of a slab share its width. From there slabs
+    can be halved, `split`, or single boxes cut in 2^d equal parts, `refined`.
 
     A point on an interior face belongs to the box above it. There are no windows: inside its box
     the solution is the box's own features, and neighbours are joined by traces (see `interfaces`).
@@ -34,6 +37,8 @@ class Tiling(Decomposition):
     domain: Box
     widths: tuple[tuple[float, ...] | None, ...]
     """Per axis the widths of its slabs, None where all are equal."""
+    cut: frozenset[Cell]
+    """Boxes of these slabs, and parts of boxes, that are in parts (see `tree`)."""
 
     def __init__(self, domain: Domain, subdomains: int | Sequence[Cuts]) -> None:
         if not isinstance(domain, Box):
@@ -44,18 +49,26 @@ class Tiling(Decomposition):
         counts, widths = _cut(domain, subdomains)
         super().__init__(domain, counts, 1.0)
         object.__setattr__(self, "widths", widths)
+        object.__setattr__(self, "cut", frozenset())
 
     @classmethod
-    def of_widths(cls, domain: Domain, widths: Sequence[int | Sequence[float]]) -> Tiling:
-        """Every axis by its number of equal slabs or by their widths, which fill it."""
+    def of_widths(
+        cls,
+        domain: Domain,
+        widths: Sequence[int | Sequence[float]],
+        cut: Iterable[Sequence[int]] = (),
+    ) -> Tiling:
+        """Every axis by its number of equal slabs or by their widths, which fill it; and the boxes
+        that are cut."""
         made = cls(domain, [own if isinstance(own, int) else len(own) for own in widths])
         own = tuple(None if isinstance(w, int) else tuple(map(float, w)) for w in widths)
         object.__setattr__(made, "widths", own)
+        object.__setattr__(made, "cut", balanced(made.roots, frozenset(), map(tuple, cut)))
         return made
 
     @property
     def described(self) -> list[int | list[float]]:
-        """What `of_widths` makes it from."""
+        """The widths that `of_widths` makes it from."""
         return [
             S if own is None else list(own)
             for S, own in zip(self.subdomains, self.widths, strict=True)
@@ -69,10 +82,13 @@ class Tiling(Decomposition):
                 S if own is None else [w * factor for w in own]
                 for S, own, factor in zip(self.subdomains, self.widths, grown, strict=True)
             ],
+            self.cut,
         )
 
     def split(self, slabs: Sequence[Collection[int]]) -> Tiling:
         """Along every axis, these slabs in halves; the boxes of other slabs keep their bits."""
+        if self.cut:
+            raise ValueError("slabs have no halves any more once boxes are cut: use refined()")
         widths: list[int | list[float]] = []
         for axis, chosen in enumerate(slabs):
             if not chosen:
@@ -83,6 +99,41 @@ class Tiling(Decomposition):
             ]
             widths.append(list(itertools.chain(*halves)))
         return Tiling.of_widths(self.domain, widths)
+
+    def refined(self, boxes: Iterable[int]) -> Tiling:
+        """These boxes in 2^d equal parts each, and their neighbours where they would otherwise be
+        more than twice as large; all others keep their bits."""
+        level, place = self.leaves
+        cells = [(int(level[j]), *place[j].tolist()) for j in boxes]
+        cut = balanced(self.roots, self.cut, cells)
+        return Tiling.of_widths(self.domain, self.described, cut)
+
+    @cached_property
+    def roots(self) -> Roots:
+        """The boxes of all slabs."""
+        return Roots(self.subdomains, self.wraps)
+
+    @cached_property
+    def leaves(self) -> Leaves:
+        """Every box as a part of the slabs' boxes."""
+        if not self.cut:
+            at = np.unravel_index(np.arange(math.prod(self.subdomains)), self.subdomains)
+            return Leaves(np.zeros(len(at[0]), dtype=np.int64), np.stack(at, axis=1))
+        return leaves(self.roots, self.cut)
+
+    @property
+    def count(self) -> int:
+        return len(self.leaves.level) if self.cut else math.prod(self.subdomains)
+
+    @cached_property
+    def multi_index(self) -> Index:
+        """Of every box, the slabs it lies in."""
+        return self.leaves.place >> self.leaves.level[:, None]
+
+    def at_end(self, axis: int, side: int) -> Index:
+        """The boxes at the lower or upper end of an axis."""
+        last = (self.subdomains[axis] << self.leaves.level) - 1
+        return np.flatnonzero(self.leaves.place[:, axis] == side * last)
 
     def towards(self, axis: int, side: int, width: float) -> Tiling:
         """The last slab at an end of an axis in halves, again and again, until it is this thin."""
@@ -99,7 +150,7 @@ class Tiling(Decomposition):
     @property
     def equal(self) -> bool:
         """Whether all boxes are of one size."""
-        return all(own is None for own in self.widths)
+        return not self.cut and all(own is None for own in self.widths)
 
     @cached_property
     def spacing(self) -> Array:
@@ -125,7 +176,7 @@ class Tiling(Decomposition):
     @cached_property
     def half_widths(self) -> Array:
         sides = [np.array(self.along(axis))[at] for axis, at in enumerate(self.multi_index.T)]
-        return np.stack(sides, axis=1) / 2
+        return np.asarray(np.stack(sides, axis=1) * 0.5 ** (1 + self.leaves.level[:, None]))
 
     @cached_property
     def centres(self) -> Array:
@@ -134,6 +185,10 @@ class Tiling(Decomposition):
             if own is not None:
                 edges = self.edges(axis)
                 middle[:, axis] = ((edges[1:] + edges[:-1]) / 2)[self.multi_index[:, axis]]
+        if self.cut:
+            # From the slab's centre to the part's, in half widths of the part.
+            parts = (1 << self.leaves.level)[:, None]
+            middle += (2 * (self.leaves.place % parts) + 1 - parts) * self.half_widths
         return np.asarray(middle)
 
     def range_along(self, axis: int, x: Array) -> tuple[Index, Index]:
@@ -144,6 +199,32 @@ class Tiling(Decomposition):
             own = np.searchsorted(self.edges(axis), x, side="right") - 1
         own = np.clip(own, 0, S - 1).astype(np.int64)
         return own, own
+
+    def seen(self, points: Array) -> tuple[Index, Index]:
+        if not self.cut:
+            return super().seen(points)
+        level, own = self.leaves
+        deepest = int(level.max())
+        place = np.stack([self._place(i, points[:, i], deepest) for i in range(len(points.T))])
+        owner = np.full(len(points), -1)
+        for depth in range(deepest + 1):
+            leaf = np.flatnonzero(level == depth)
+            shape = tuple(S << depth for S in self.subdomains)
+            names = np.ravel_multi_index(tuple(own[leaf].T), shape)
+            order = np.argsort(names)
+            asked = np.ravel_multi_index(tuple(place >> (deepest - depth)), shape)
+            at = np.minimum(np.searchsorted(names[order], asked), max(len(leaf) - 1, 0))
+            hit = (names[order][at] == asked) if len(leaf) else np.zeros(len(points), dtype=bool)
+            owner[hit] = leaf[order][at[hit]]
+        by_box = np.argsort(owner, kind="stable")
+        return owner[by_box], by_box
+
+    def _place(self, axis: int, x: Array, depth: int) -> Index:
+        """Which of the parts of all slabs, each in 2^depth, contain each x."""
+        slab, _ = self.range_along(axis, x)
+        start, width = self.edges(axis)[slab], np.array(self.along(axis))[slab]
+        part = np.floor((x - start) / width * (1 << depth)).astype(np.int64)
+        return np.asarray((slab << depth) + np.clip(part, 0, (1 << depth) - 1))
 
     def pairs_per_point(self) -> int:
         return 1
