@@ -10,7 +10,7 @@ import pytest
 import tessella as ts
 from tessella.adapt import Plan, _Walk
 from tessella.determined import missing_conditions
-from tessella.estimate import disagreement
+from tessella.estimate import Judgement, disagreement
 
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 STRIP = ts.Box(x=(0, 1), t=(0, 1))
@@ -94,16 +94,16 @@ def test_where_a_tolerance_is_missed_the_smallest_estimate_wins():
 
         def _judge(self, solution):
             self.estimate = next(estimates)
-            return 2.0, 1.0, None
+            return Judgement(1.0, 2.0, 1.0)
 
     def engine(blind, plan):
         return ts.solve(blind, subdomains=2, features=4, seed=plan.rung)
 
     walk = Told(problem, 1e-9, engine, 10.0, None)
-    walk._take(Plan((2,), 0), "start")
+    walk._take(Plan((2,)), "start")
     assert walk.surest() == (walk.best, None)
     for rung in (1, 2, 3):
-        walk._take(Plan((2,), rung), "features")
+        walk._take(Plan((2,), rung=rung), "features")
     solution, estimate = walk.surest()
     assert (solution.basis.seed, estimate) == (2, 1e-3)
     assert walk.best.basis.seed == 3

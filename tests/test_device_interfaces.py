@@ -35,8 +35,13 @@ SYSTEM = ts.Problem(
 SOFT = ts.Problem(LAPLACE.domain, LAPLACE.equation, [ts.Dirichlet(0.0)])
 
 
+CUT = ts.Glued(ts.Tiling(SOFT.domain, 2).refined([1]), ts.RandomFeatures(20, activation="sin"))
+
+
 def solved(problem, **settings):
-    return ts.solve(problem, coupling="interfaces", solver="nested-qr", estimate=False, **settings)
+    if "basis" not in settings:
+        settings["coupling"] = "interfaces"
+    return ts.solve(problem, solver="nested-qr", estimate=False, **settings)
 
 
 @pytest.mark.parametrize(
@@ -45,11 +50,15 @@ def solved(problem, **settings):
         (SOFT, {"subdomains": 3, "features": 30, "sigma": 1e-3}, False),
         (WAVE, {"subdomains": (2, 1, 1), "features": 12}, True),
         (SYSTEM, {"subdomains": 2, "features": 20}, True),
+        (SOFT, {"subdomains": ([0, 0.3, 1], 2), "features": 20}, True),
+        (SOFT, {"basis": CUT}, True),
     ],
     ids=[
         "equal ones and a coarse filter",
         "space-time",
         "two unknowns",
+        "slabs of two widths",
+        "boxes of two sizes",
     ],
 )
 def test_answers_are_the_hosts(problem, settings, all_kept, pretend_gpu):

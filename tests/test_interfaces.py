@@ -204,7 +204,9 @@ def test_reported_jumps_are_what_both_sides_of_a_face_say(plane):
 def test_shared_draws_factor_equal_subdomains_once_with_the_same_answer(plane, monkeypatch):
     assert plane.report.distinct_subdomains == 9
     monkeypatch.setattr(
-        gluing, "_equal_subdomains", lambda rows, shared: [np.array([j]) for j in range(9)]
+        gluing,
+        "_equal_subdomains",
+        lambda rows, shared: ((None,) * 9, [np.array([j]) for j in range(9)]),
     )
     separate = solve(SMOOTH, subdomains=3, features=24)
     x = PLANE.grid((40, 40))

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.domain import Array, Box, Domain
+from tessella.interfaces import interior_faces
 from tessella.tiling import Tiling
 
 if TYPE_CHECKING:
@@ -235,15 +236,23 @@ def _error_norm(errors: Array) -> Any:
     return LogNorm(most * 10.0**-DECADES, most, clip=True) if most > 0 else Normalize(0, 1)
 
 
+MOST_OUTLINED = 1000
+"""Subdomains drawn into a map."""
+
+
 def _outline(ax: Any, solution: Solution) -> None:
     """The faces of subdomains side by side; of overlapping ones the centres, and the middle one."""
     decomposition = solution.basis.decomposition
-    if decomposition.count > 400:
+    if decomposition.count > MOST_OUTLINED:
         return
     if isinstance(decomposition, Tiling):
-        for axis, line in enumerate((ax.axvline, ax.axhline)):
-            for place in decomposition.edges(axis)[1:-1]:
-                line(place, color="white", lw=0.5, alpha=0.6)
+        from matplotlib.collections import LineCollection
+
+        ends = np.array([[-1.0], [1.0]])
+        lines = [f.points(decomposition, ends) for f in interior_faces(decomposition)]
+        ax.add_collection(
+            LineCollection(list(np.concatenate(lines)), colors="white", lw=0.5, alpha=0.6)
+        )
         return
     centres, half = decomposition.centres, decomposition.half_width
     ax.plot(centres[:, 0], centres[:, 1], ".", color="white", ms=2)

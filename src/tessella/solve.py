@@ -6,6 +6,8 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from tessella.adapt import Plan, refine
 from tessella.algorithm import run
 from tessella.basis import AnyBasis, Basis, Fields
@@ -26,7 +28,7 @@ from tessella.problem import Problem
 from tessella.report import Stopwatch, error_norms
 from tessella.shelf import Shelf
 from tessella.solution import Solution, test_points
-from tessella.tiling import Tiling
+from tessella.tiling import Cuts, Tiling
 
 ByField = Functions | Mapping[str, Functions]
 """Enrichment of all unknowns, or by the name of the unknown."""
@@ -37,7 +39,7 @@ def solve(
     *,
     tol: float | None = None,
     patience: float = 120.0,
-    subdomains: int | Sequence[int] | None = None,
+    subdomains: int | Sequence[Cuts] | None = None,
     features: int | None = None,
     coupling: str = "overlap",
     overlap: float | Sequence[float] | None = None,
@@ -67,7 +69,8 @@ def solve(
 
     Or say how rich the basis is with `subdomains` (per axis) and `features` (per subdomain); all
     else has a default. More features per subdomain buy accuracy fastest; more subdomains follow
-    finer structure.
+    finer structure. Side by side they may also be of different width: `subdomains=([0, 0.9, 1], 4)`
+    has two slabs between these edges along the first axis, and four equal ones along the second.
 
     `coupling` says how subdomains are joined. "overlap" is the paper's: windows blend neighbours
     that are `overlap` spacings wide (2 unless given). "interfaces" puts them side by side and
@@ -167,7 +170,7 @@ class Parts:
 def parts(
     problem: Problem,
     *,
-    subdomains: int | Sequence[int] | None = None,
+    subdomains: int | Sequence[Cuts] | None = None,
     features: int | None = None,
     coupling: str = "overlap",
     overlap: float | Sequence[float] | None = None,
@@ -368,10 +371,20 @@ def _features(
     return RandomFeatures(count, depth, function, scale=1.0 if scale is None else scale)
 
 
+def _equal_ones(subdomains: int | Sequence[Cuts]) -> int | Sequence[int]:
+    """Numbers of subdomains along the axes, not edges."""
+    if isinstance(subdomains, Sequence) and any(np.ndim(own) > 0 for own in subdomains):
+        raise ValueError(
+            f"subdomains={subdomains!r} has edges, which belong to subdomains side by side: add "
+            f"coupling='interfaces', or give a number per axis"
+        )
+    return subdomains  # type: ignore[return-value]
+
+
 def _basis(
     coupling: str,
     problem: Problem,
-    subdomains: int | Sequence[int],
+    subdomains: int | Sequence[Cuts],
     features: RandomFeatures,
     seed: int,
     overlap: float | Sequence[float] | None,
@@ -385,9 +398,8 @@ def _basis(
                     f"{name}={value!r} belongs to subdomains side by side: add "
                     f"coupling='interfaces', or leave {name} out"
                 )
-        decomposition = Decomposition(
-            problem.domain, subdomains, 2.0 if overlap is None else overlap
-        )
+        counts = _equal_ones(subdomains)
+        decomposition = Decomposition(problem.domain, counts, 2.0 if overlap is None else overlap)
         return Basis(decomposition, features, seed)
     if overlap is not None:
         raise ValueError(

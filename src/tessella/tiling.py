@@ -255,7 +255,7 @@ def _cut(
         if edges.ndim != 1 or not ends or not np.all(np.diff(edges) > near):
             raise ValueError(
                 f"the edges of the subdomains along {axis} must increase from {low:g} to "
-                f"{high:g}, got {list(np.ravel(own))!r}"
+                f"{high:g}, got {np.ravel(own).tolist()!r}"
             )
         counts.append(len(edges) - 1)
         widths.append(tuple(_snapped(np.diff(edges), 4 * np.spacing(np.max(np.abs(edges))))))

@@ -1,0 +1,327 @@
+"""Solutions on boxes of different size: exact where they can be, refined where they are poor."""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella import adapt
+from tessella.algorithm import run
+from tessella.gluing import glue
+from tessella.interfaces import default_features
+from tessella.linalg.nested_qr import NestedQR
+from tessella.linalg.rrqr import RRQR
+from tessella.marking import errors, split
+from tessella.resolution import degrees, layers
+from tessella.shelf import Shelf
+from test_interfaces import EXACT, FOURTH, PLANE, SMOOTH, SQUARE, bowl, stated, waves
+
+LINE = ts.Box(x=(0, 1))
+
+
+def graded(domain):
+    """Slabs of two widths along every axis."""
+    cuts = [
+        (low, low + 0.25 * (high - low), high)
+        for low, high in zip(domain.lower, domain.upper, strict=True)
+    ]
+    return ts.Tiling(domain, cuts)
+
+
+def cut(domain):
+    """One box of a few in parts, and one of these again."""
+    tiling = ts.Tiling(domain, 2).refined([0])
+    return tiling.refined([2**domain.dimension - 1])
+
+
+SHAPES = {"graded": graded, "cut": cut, "both": lambda domain: graded(domain).refined([1])}
+
+
+def on(tiling, problem, features=24, **settings):
+    drawn = default_features(features, problem.domain.dimension)
+    basis = ts.Glued(
+        tiling, settings.pop("drawn", drawn), trace_degree=settings.pop("degree", None)
+    )
+    return ts.solve(problem, basis=basis, solver="nested-qr", **settings)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("name", EXACT)
+def test_solutions_in_the_span_are_found_exactly(name, shape):
+    problem, settings = EXACT[name]
+    activation = settings.get("activation", SQUARE)
+    drawn = ts.RandomFeatures(settings["features"], activation=activation)
+    solution = on(SHAPES[shape](problem.domain), problem, drawn=drawn, degree=2, estimate=False)
+    assert solution.report.error["max"] < (1e-6 if activation is FOURTH else 1e-8)
+    assert solution.report.jumps["value"]["max"] < 1e-7
+
+
+def test_equal_slabs_by_their_edges_give_the_same_answer():
+    counted = ts.solve(SMOOTH, coupling="interfaces", subdomains=3, features=24)
+    edges = (np.linspace(0, 2, 4), np.linspace(-1, 1, 4))
+    edged = ts.solve(SMOOTH, coupling="interfaces", subdomains=edges, features=24)
+    x = PLANE.grid((30, 30))
+    np.testing.assert_allclose(edged(x), counted(x), atol=1e-9)
+    assert edged.report.distinct_subdomains == counted.report.distinct_subdomains == 9
+    assert edged.report.weights == pytest.approx(counted.report.weights)
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_condensation_solves_the_whole_system(shape):
+    tiling = SHAPES[shape](PLANE)
+    basis = ts.Glued(tiling, default_features(10, 2))
+    system = glue(SMOOTH, basis, ts.Grid(2.0))
+    reduced = system.reduce(ts.RRQR(1e-14))
+    y, _ = NestedQR().init(reduced.Q).solve(reduced.h)
+    a = reduced.coefficients(y)
+    order = {j: np.concatenate([k.free, k.coupled]) for k in system.kinds for j in k.members}
+    h = np.concatenate([system.h[j, order[j]] for j in range(tiling.count)])
+    M = system.M.to_dense()
+    assert M.shape == (len(h), basis.columns + system.traces)
+    expected = np.linalg.lstsq(M, h)[0]
+    np.testing.assert_allclose(np.concatenate([a, y]), expected, atol=1e-6 * np.abs(a).max())
+    assert system.weights["equation"] == 1.0 and system.weights["dirichlet"] > 1.0
+
+
+@pytest.mark.parametrize("shape", ["graded", "cut"])
+def test_residuals_are_root_mean_squares_over_the_domain(shape):
+    solution = on(SHAPES[shape](PLANE), SMOOTH, features=12, estimate=False)
+    x = PLANE.scatter(20_000, np.random.default_rng(0))
+    mean = np.sqrt(np.mean((solution.apply(-ts.Laplacian(), x) - SMOOTH.equations[0].rhs(x)) ** 2))
+    assert solution.report.residual["equation"] == pytest.approx(mean, rel=0.3)
+    rows = [PLANE.scatter_on(f, 5_000, np.random.default_rng(1), PLANE)[0] for f in PLANE.faces]
+    edge = np.concatenate(rows)
+    mean = np.sqrt(np.mean((solution(edge) - np.asarray(waves(edge))) ** 2))
+    assert solution.report.residual["dirichlet"] == pytest.approx(mean, rel=0.3)
+
+
+def test_a_box_next_to_smaller_ones_loses_nothing():
+    """Cutting one box of a resolved solution leaves its accuracy."""
+    even = on(ts.Tiling(PLANE, 3), SMOOTH, features=48, estimate=False).report
+    finer = on(ts.Tiling(PLANE, 3).refined([4]), SMOOTH, features=48, estimate=False).report
+    assert finer.error["l2_relative"] < 3 * even.error["l2_relative"]
+    assert finer.jumps["value"]["max"] < 3 * even.jumps["value"]["max"]
+
+
+def test_conditions_of_every_kind_on_boxes_of_every_size():
+    """Measurements, an integral, and a part of a face."""
+    x = PLANE.scatter(40, np.random.default_rng(3))
+    by_points = stated(PLANE, -ts.Laplacian(), bowl, ts.Dirichlet(bowl), ts.Measured(x, bowl(x)))
+    drawn = ts.RandomFeatures(8, activation=SQUARE)
+    for shape in SHAPES.values():
+        tiling = shape(PLANE)
+        solution = on(tiling, by_points, drawn=drawn, degree=2, estimate=False)
+        assert solution.report.error["max"] < 1e-8
+        assert max(solution.report.residual.values()) < 1e-7
+
+        mean = float(solution.integral())
+        flux = ts.Neumann(lambda p: 2 * p[:, 0] - 3 * p[:, 1], on=lambda p: p[:, 0] > 1.999)
+        parts = [ts.Dirichlet(bowl, on=("ymin", "ymax")), flux, ts.Integral(mean)]
+        around = stated(PLANE, -ts.Laplacian(), bowl, *parts)
+        assert on(tiling, around, drawn=drawn, degree=2, estimate=False).report.error["max"] < 1e-6
+
+
+def test_systems_and_enrichment():
+    stokes = ts.gallery.get("stokes").problem()
+    tiling = ts.Tiling(stokes.domain, 2).refined([1])
+    each = [ts.Glued(tiling, default_features(60, 2), seed) for seed in range(3)]
+    basis = ts.Fields(**dict(zip(stokes.fields, each, strict=True)))
+    report = ts.solve(stokes, basis=basis, estimate=False).report
+    assert report.error["l2_relative"] < 1e-3
+
+    def kink(p):
+        return jnp.exp(40 * (p[:, 0] - 2)) * p[:, 1]
+
+    sharp = stated(PLANE, -ts.Laplacian(), kink, ts.Dirichlet(kink))
+    for shape in SHAPES.values():
+        tiling = shape(PLANE)
+        extra = (ts.Enrichment(kink),)
+        basis = ts.Glued(tiling, default_features(20, 2), enrichment=extra)
+        assert ts.solve(sharp, basis=basis, estimate=False).report.error["max"] < 1e-9
+
+
+def test_solutions_are_saved_with_their_boxes(tmp_path):
+    for name, shape in SHAPES.items():
+        solution = on(shape(PLANE), SMOOTH, features=12, estimate=False)
+        solution.save(tmp_path / f"{name}.npz")
+        again = ts.load(tmp_path / f"{name}.npz", SMOOTH)
+        assert again.basis.decomposition == solution.basis.decomposition
+        x = PLANE.scatter(50, np.random.default_rng(0))
+        np.testing.assert_array_equal(again(x), solution(x))
+
+
+def test_periodic_axes_close_over_boxes_of_different_size():
+    def around(p):
+        return jnp.exp(jnp.sin(2 * jnp.pi * p[:, 0])) * jnp.cos(p[:, 1])
+
+    domain = ts.Box(x=(0, 1), y=(0, 1))
+    problem = stated(
+        domain, -ts.Laplacian(), around, ts.Periodic("x"), ts.Dirichlet(around, on=("ymin", "ymax"))
+    )
+    tiling = ts.Tiling(problem.domain, ([0, 0.4, 1], 2)).refined([0])
+    report = on(tiling, problem, features=160, estimate=False).report
+    assert report.error["l2_relative"] < 1e-5
+    assert report.jumps["value"]["max"] < 1e-4
+
+
+def test_a_march_takes_graded_slabs():
+    heat = ts.Problem(
+        ts.Box(x=(0, 1), t=(0, 0.4)),
+        ts.Equation(ts.D(t=1) - ts.D(x=2)),
+        [ts.Dirichlet(0.0), ts.Initial(lambda p: jnp.sin(jnp.pi * p[:, 0]))],
+        exact=lambda p: np.sin(np.pi * p[:, 0]) * np.exp(-(np.pi**2) * p[:, 1]),
+    )
+    edges = ([0, 0.25, 1], 2)
+    marched = ts.march(heat, 2, subdomains=edges, features=60, coupling="interfaces")
+    assert marched.report.error["l2_relative"] < 1e-4
+
+
+# Reuse
+
+
+def test_what_stays_is_not_factored_again_and_the_answer_is_the_same():
+    tiling = ts.Tiling(PLANE, 4)
+    finer = tiling.refined([5])
+    shelf = Shelf()
+
+    def solved(own, shelf):
+        basis = ts.Glued(own, default_features(30, 2))
+        return run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=shelf)
+
+    first = solved(tiling, shelf)
+    assert first.report.reused_subdomains == 0 and len(shelf) == 9
+    second, fresh = solved(finer, shelf), solved(finer, None)
+    assert fresh.report.reused_subdomains == 0
+    assert second.report.distinct_subdomains == fresh.report.distinct_subdomains
+    new = second.report.distinct_subdomains - second.report.reused_subdomains
+    assert new == 5, "the parts, and four neighbours that now have two on one side"
+    x = PLANE.grid((40, 40))
+    np.testing.assert_allclose(second(x), fresh(x), atol=1e-9)
+    assert solved(finer, shelf).report.reused_subdomains == second.report.distinct_subdomains
+
+
+def test_other_features_or_coefficients_are_not_taken_from_the_shelf():
+    shelf = Shelf()
+    tiling, drawn = ts.Tiling(PLANE, 2), default_features(12, 2)
+    stretched = stated(PLANE, -ts.D(x=2) - 2 * ts.D(y=2), waves, ts.Dirichlet(waves))
+    variants = [
+        (SMOOTH, drawn, 0, RRQR(1e-14)),
+        (SMOOTH, dataclasses.replace(drawn, scale=1.0), 0, RRQR(1e-14)),
+        (SMOOTH, drawn, 1, RRQR(1e-14)),
+        (stretched, drawn, 0, RRQR(1e-14)),
+    ]
+    for problem, features, seed, rule in variants:
+        basis = ts.Glued(tiling, features, seed)
+        report = run(problem, basis, ts.Grid(2.0), rule, NestedQR(), shelf=shelf).report
+        assert report.reused_subdomains == 0
+    basis = ts.Glued(tiling, drawn)
+    coarse = run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-2), NestedQR(), shelf=shelf).report
+    assert coarse.reused_subdomains == 0 and coarse.columns_kept < coarse.columns
+
+
+def test_a_full_shelf_lets_go_of_the_oldest():
+    basis = ts.Glued(ts.Tiling(PLANE, 2), default_features(12, 2))
+    shelf = Shelf()
+    run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=shelf)
+    size = shelf._bytes // len(shelf)
+    small = Shelf(most=2 * size + size // 2)
+    again = run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=small)
+    assert len(shelf) == 4 and len(small) == 2 and small._bytes <= small.most
+    assert again.report.reused_subdomains == 0
+
+
+# Where
+
+
+def front(steepness):
+    def u(p):
+        r = jnp.sqrt((p[:, 0] + 0.05) ** 2 + (p[:, 1] + 0.05) ** 2)
+        return jnp.arctan(steepness * (r - 0.7))
+
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    return stated(square, -ts.Laplacian(), u, ts.Dirichlet(u))
+
+
+def test_subdomains_see_where_they_are_wrong():
+    problem = front(40.0)
+    tiling = ts.Tiling(problem.domain, 6)
+    solution = on(tiling, problem, features=60, estimate=False)
+    found = errors(solution)
+    x = problem.domain.scatter(20_000, np.random.default_rng(0))
+    box, point = tiling.seen(x)
+    squares = (solution(x[point]) - np.asarray(problem.exact(x[point]))) ** 2
+    true = np.sqrt(np.bincount(box, squares, minlength=36) / len(x))
+    worst = set(np.argsort(-true)[:8])
+    assert len(worst & set(np.argsort(-found)[:8])) >= 6
+    assert 0.1 < np.linalg.norm(found) / np.linalg.norm(true) < 10
+
+
+def test_slabs_where_a_layer_is_straight_and_boxes_where_it_is_not():
+    tiling = ts.Tiling(PLANE, (8, 8))
+    column, row = tiling.multi_index.T
+    straight = split(tiling, 1.0 * (column == 3), (0,))
+    assert straight.subdomains == (9, 8) and not straight.cut
+    corner = split(tiling, 1.0 * ((column == 3) & (row == 5)), (0, 1))
+    assert corner.subdomains == (8, 8) and corner.count == 64 + 3
+    diagonal = split(tiling, 1.0 * (column == row), (0, 1))
+    assert diagonal.count == 64 + 3 * 8
+    assert split(tiling, np.ones(64), (0, 1)) is None, "everywhere: all boxes stay equal"
+    everywhere = split(corner, np.ones(67), (0, 1))
+    assert everywhere.count == 4 * 67
+    assert split(straight, np.ones(72), (0,)).subdomains == (18, 8)
+
+
+def test_layers_are_found_at_the_end_where_they_are():
+    eps = 1e-4
+    outflow = ts.Problem(LINE, ts.Equation(ts.D(x=1) - eps * ts.D(x=2), 1.0), [ts.Dirichlet()])
+    ((low, high),) = layers(outflow)
+    assert low == 0 and high == pytest.approx(1 / eps)
+    assert degrees(outflow) == (20,)
+    inflow = ts.Problem(LINE, ts.Equation(-ts.D(x=1) - eps * ts.D(x=2), 1.0), [ts.Dirichlet()])
+    assert layers(inflow)[0] == (pytest.approx(1 / eps), 0)
+    both = ts.Problem(LINE, ts.Equation(1 - eps**2 * ts.D(x=2), 1.0), [ts.Dirichlet()])
+    assert layers(both)[0] == (pytest.approx(1 / eps), pytest.approx(1 / eps))
+    waves = ts.Problem(LINE, ts.Equation(ts.D(x=2) + 1e4, 1.0), [ts.Dirichlet()])
+    assert layers(waves)[0] == (0, 0) and degrees(waves) == (50,)
+
+
+@pytest.mark.parametrize("eps", [1e-3, 1e-6])
+def test_thin_layers_meet_a_tolerance_with_few_subdomains(eps):
+    problem = ts.gallery.get("reaction-diffusion").problem(eps=eps)
+    report = ts.solve(problem, tol=1e-6).report
+    assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-6
+    assert report.columns < 1_000
+    widths = adapt._first(problem).slabs[0]
+    assert min(widths) < 20 * eps < max(widths)
+
+
+def test_a_tolerance_is_met_by_refining_where_the_solution_is_poor():
+    problem = front(60.0)
+    solution = ts.solve(problem, tol=1e-4)
+    report, tiling = solution.report, solution.basis.decomposition
+    assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-4
+    assert tiling.cut
+    small = tiling.half_widths[:, 0] < tiling.half_widths[:, 0].max()
+    r = np.linalg.norm(tiling.centres + 0.05, axis=1)
+    assert np.abs(r[small] - 0.7).max() < 0.2, "boxes are cut along the front only"
+    local = [step for step in report.refinement if step.count > np.prod(step.subdomains)]
+    assert any(0 < step.reused < step.distinct for step in local)
+    assert f"{tiling.count} subdomains" in str(report) and "factors reused" in str(report)
+
+
+def test_a_turning_point_needs_no_layer_at_the_ends():
+    from scipy.special import erf
+
+    eps = 1e-6
+
+    def u(p):
+        return erf(np.asarray(p)[:, 0] / np.sqrt(2 * eps))
+
+    line = ts.Box(x=(-1, 1))
+    operator = eps * ts.D(x=2) + (lambda p: p[:, 0]) * ts.D(x=1)
+    problem = ts.Problem(line, ts.Equation(operator), [ts.Dirichlet(u)], exact=u)
+    report = ts.solve(problem, tol=1e-5).report
+    assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-5
+    assert report.columns < 2_000
