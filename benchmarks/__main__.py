@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import argparse
 
-from benchmarks import core, device, gallery, interfaces, march, solvers, tolerance, trained
+from benchmarks import (
+    core,
+    device,
+    gallery,
+    interfaces,
+    march,
+    refinement,
+    solvers,
+    tolerance,
+    trained,
+)
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -25,6 +35,7 @@ BENCHMARKS = {
     "trained": trained.trained,
     "tolerance": tolerance.tolerance,
     "tolerance_unseen": tolerance.tolerance_unseen,
+    "refinement": refinement.refinement,
     "march": march.march,
     "gallery": gallery.gallery,
     "picture": core.demo_picture,

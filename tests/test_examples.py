@@ -50,6 +50,13 @@ def test_a_thinner_layer_gets_more_subdomains_across_it(example, capsys):
     assert len(capsys.readouterr().out.splitlines()) == 4 and drawn("layer")
 
 
+def test_a_front_is_refined_along_itself(example, capsys):
+    solution = example("front").main(steepness=60.0, tol=1e-4)
+    assert solution.report.error["l1_normalised"] <= 3e-4
+    assert solution.basis.decomposition.cut and drawn("front")
+    assert "as small everywhere they would be" in capsys.readouterr().out
+
+
 def test_the_string_keeps_its_energy(example, capsys):
     solution, drift = example("waves").main(tol=1e-4)
     assert solution.report.error["l1_normalised"] <= 3e-4

@@ -21,6 +21,7 @@ NAMES = [
     "plate",
     "advection-diffusion",
     "reaction-diffusion",
+    "front",
     "airy",
     "heat",
     "anisotropic-heat",

@@ -33,6 +33,8 @@ def some(x: jax.Array, which: slice | np.ndarray) -> jax.Array:
     return on_device(np.asarray(x)[which]) if on_host(x) else x[which]
 
 
-def leading(x: jax.Array, count: int) -> jax.Array:
-    """x[:count]."""
+def leading(x: Any, count: int) -> Any:
+    """x[:count], of either kind."""
+    if isinstance(x, np.ndarray):
+        return x[:count]
     return x if count == len(x) else some(x, slice(count))

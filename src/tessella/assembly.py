@@ -104,7 +104,7 @@ class Reduced:
     preconditioner: Preconditioner
 
     def coefficients(self, y: Array) -> Array:
-        return np.asarray(self.preconditioner.apply(on_device(y)))
+        return np.asarray(self.preconditioner.apply(y))
 
     def renewed(self, system: LeastSquares) -> Reduced:
         """The right-hand side of another system with the same matrix."""
@@ -370,7 +370,7 @@ def _evaluate_level(
             values.append(leading(made, min(step, len(members) - start)))
         groups.append(
             Group(
-                values[0] if len(values) == 1 else jnp.concatenate(values),
+                on_device(values[0]) if len(values) == 1 else jnp.concatenate(values),
                 on_device(rows),
                 on_device((offset + members[:, None] * C + np.arange(C)).astype(np.int32)),
                 heights,

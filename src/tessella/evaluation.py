@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from tessella.arrays import namespace, on_device
+from tessella.arrays import namespace
 from tessella.basis import Basis
 from tessella.domain import Array
 from tessella.enrichment import enriched_values
@@ -73,12 +73,12 @@ def evaluate_blocks(
     points: Array,
     tables: Tables,
     symbol: dict[Orders, Array],
-) -> jax.Array:
+) -> Any:
     """sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at points[rows[b]] for b over `subdomains`.
 
     Shape (B, C, m): for each block, one line per column of the system, points along the last axis
     so that vector units run along them; enrichment comes last. Block b has heights[b] <= m rows;
-    the rest is zero padding. `tables` come from `basis_tables`.
+    the rest is zero padding. `tables` come from `basis_tables`. Small blocks are NumPy's.
     """
     alphas = tuple(sorted(symbol))
     layers = tuple(
@@ -96,7 +96,7 @@ def evaluate_blocks(
         np.stack([symbol[a] for a in alphas]),
     )
     if by_numpy(basis, rows.size, alphas):
-        return on_device(_blocks(*arguments))
+        return _blocks(*arguments)
     return _compiled_blocks(*arguments)
 
 

@@ -11,7 +11,6 @@ import jax
 import numpy as np
 
 from tessella import device_traces, host_traces
-from tessella.arrays import on_device
 from tessella.assembly import Reduced
 from tessella.device_traces import DeviceTraces
 from tessella.domain import Array
@@ -121,7 +120,7 @@ class Traces(Reduced):
     eliminated: HostTraces | DeviceTraces
 
     def coefficients(self, y: Array) -> Array:
-        return self.eliminated.features(np.asarray(self.preconditioner.apply(on_device(y))))
+        return self.eliminated.features(np.asarray(self.preconditioner.apply(y)))
 
     def renewed(self, system: GluedSystem) -> Traces:  # type: ignore[override]
         """The right-hand side of another system with the same matrix, without factoring again."""

@@ -10,7 +10,7 @@ from tessella.gallery.elasticity import BEAM
 from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
 from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
-from tessella.gallery.layers import ADVECTION_DIFFUSION, REACTION_DIFFUSION
+from tessella.gallery.layers import ADVECTION_DIFFUSION, FRONT, REACTION_DIFFUSION
 from tessella.gallery.materials import INCLUSION
 from tessella.gallery.oscillator import OSCILLATOR
 from tessella.gallery.plate import PLATE
@@ -35,6 +35,7 @@ ENTRIES: dict[str, Entry] = {
         ADVECTION_DIFFUSION,
         REACTION_DIFFUSION,
         BOUNDARY_LAYER,
+        FRONT,
         AIRY,
         HEAT,
         ANISOTROPIC_HEAT,

@@ -1,4 +1,4 @@
-"""Singularly perturbed problems: thin layers that few points would miss."""
+"""Thin layers that few points would miss: at the boundary, and inside."""
 
 from __future__ import annotations
 
@@ -67,6 +67,35 @@ def reaction_diffusion(eps: float = 1e-3) -> Problem:
     )
 
 
+def front(steepness: float = 60.0) -> Problem:
+    """-Laplace(u) = f on the unit square with u = arctan(steepness (r - 0.7)), where r is the
+    distance from (-0.05, -0.05): a circular front of width 1 / steepness, along no axis."""
+    need_positive(steepness=steepness)
+
+    def radius(p: Any) -> Any:
+        xp = namespace(p)
+        return xp.sqrt((p[:, 0] + 0.05) ** 2 + (p[:, 1] + 0.05) ** 2)
+
+    def exact(p: Any) -> Any:
+        xp = namespace(p)
+        return xp.arctan(steepness * (radius(p) - 0.7))
+
+    def source(p: Any) -> Any:
+        r = radius(p)
+        s = steepness * (r - 0.7)
+        slope = steepness / (1 + s**2)
+        return 2 * s * slope**2 - slope / r
+
+    return Problem(
+        domain=Box(x=(0.0, 1.0), y=(0.0, 1.0)),
+        equation=Equation(-1.0 * Laplacian(), source),
+        conditions=[Dirichlet(exact)],
+        exact=exact,
+        name="front",
+        parameters={"steepness": steepness},
+    )
+
+
 ADVECTION_DIFFUSION = Entry(
     "advection-diffusion",
     "-eps Laplace(u) + u_x = f with a boundary layer of width eps in 2D",
@@ -91,6 +120,20 @@ REACTION_DIFFUSION = Entry(
             reaction_diffusion,
             fixed(3_000),
             "what a tolerance chose, frozen: relative L2 error 2e-12",
+        )
+    },
+)
+
+FRONT = Entry(
+    "front",
+    "-Laplace(u) = f with a steep circular front inside; --tol refines along it",
+    {
+        "best": Preset(
+            {"steepness": 60.0},
+            side_by_side(24, 160, 2),
+            front,
+            fixed(201, 201),
+            "equal subdomains everywhere: relative L2 error 2e-7",
         )
     },
 )

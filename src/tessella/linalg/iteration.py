@@ -78,7 +78,7 @@ class SolverResult:
     """Unknowns and how they were found. `rule` is what the default stopping rule would have done:
     (iteration, error there) for runs that were forced to go on."""
 
-    x: jax.Array
+    x: Any
     iterations: int
     stop: Stop
     history: History

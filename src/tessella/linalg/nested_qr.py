@@ -93,7 +93,7 @@ class NestedQR:
         if monitor is not None:
             error = np.array([float(monitor(on_device(x)))])
         history = History(np.array([residual]), np.array([np.nan]), error)
-        return SolverResult(on_device(x), 0, Stop.DIRECT, history, residual)
+        return SolverResult(x, 0, Stop.DIRECT, history, residual)
 
 
 @dataclass(frozen=True)
