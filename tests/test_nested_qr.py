@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.assembly import assemble
+from tessella.linalg import dense_qr
 from tessella.linalg.batched_qr import padded_size
 from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.linalg.device_qr import DeviceFactors
@@ -79,6 +80,60 @@ def test_one_front_is_plain_dense_qr():
     plan = ts.NestedQR(leaf=1000).analyse(A)
     assert len(plan.fronts) == 1
     assert plan.fronts[0].shape == A.shape
+
+
+@given(st.data())
+@settings(max_examples=60, deadline=None)
+def test_a_staircase_has_the_triangle_of_the_whole_matrix(data):
+    """Panels that skip the rows which have not begun give the QR that LAPACK gives."""
+    m, n = data.draw(st.integers(1, 40)), data.draw(st.integers(3, 30))
+    own = data.draw(st.integers(0, n))
+    random = np.random.default_rng(data.draw(st.integers(0, 2**31)))
+    begins = random.integers(0, n + 1, m)
+    F = np.where(np.arange(n) >= begins[:, None], random.standard_normal((m, n)), 0.0)
+    c = random.standard_normal((m, 2))
+    whole = dense_qr.Staircase
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(dense_qr, "PANEL", 3)
+        patch.setattr(dense_qr, "LEAST", 1)
+        patch.setattr(dense_qr, "WORTH", np.inf)
+        alone = data.draw(st.booleans())
+        stairs, left = dense_qr.factor(np.asfortranarray(F), own, 1e-12, begins, alone)
+    plain, other = dense_qr.factor(np.asfortranarray(F), own, 1e-12)
+    assert isinstance(stairs.Q, whole) and not isinstance(plain.Q, whole)
+    assert stairs.kept == plain.kept
+
+    def rows(factor, leftover):
+        """The Gramian of what the parent gets, which reflections do not change."""
+        G = np.zeros((leftover.rows, n - own))
+        leftover.copy_into(G, np.arange(n - own))
+        fitted, handed, rest = factor.reduce(c)
+        return G.T @ G, G.T @ handed, np.sum(fitted**2) + np.sum(handed**2) + rest
+
+    for one, two in zip(rows(stairs, left), rows(plain, other), strict=True):
+        np.testing.assert_allclose(one, two, atol=1e-9)
+    beyond = random.standard_normal((n - own, 2))
+    x, y = (
+        np.linalg.norm(
+            F[:, f.order[: f.kept]] @ f.substitute(f.reduce(c)[0], beyond) + F[:, own:] @ beyond - c
+        )
+        for f in (stairs, plain)
+    )
+    assert x == pytest.approx(y, abs=1e-9)
+
+
+def test_large_fronts_are_factored_by_panels_with_the_same_answer(monkeypatch):
+    A = grid_matrix((12, 12), 1, 3, 6)
+    b = np.random.default_rng(2).standard_normal(A.shape[0])
+    x, residual = ts.NestedQR(leaf=9).init(A).solve(b)
+    monkeypatch.setattr(dense_qr, "PANEL", 4)
+    monkeypatch.setattr(dense_qr, "LEAST", 1)
+    state = ts.NestedQR(leaf=9).init(A)
+    used = [isinstance(front.Q, dense_qr.Staircase) for front in state.factors.fronts]
+    assert used[-1] and sum(used) > 3
+    y, same = state.solve(b)
+    np.testing.assert_allclose(y, x, atol=1e-10 * np.abs(x).max())
+    assert same == pytest.approx(residual)
 
 
 def test_the_tree_separates():

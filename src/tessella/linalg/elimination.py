@@ -38,6 +38,14 @@ class Front:
     level: int
     shape: tuple[int, int]
 
+    @cached_property
+    def begins(self) -> np.ndarray:
+        """The first column that each of its rows touches."""
+        found = np.full(len(self.rows), len(self.columns))
+        for piece in self.pieces:
+            found[piece.rows] = np.minimum(found[piece.rows], piece.offset)
+        return found
+
     @property
     def flops(self) -> float:
         m, n = self.shape

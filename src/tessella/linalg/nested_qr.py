@@ -5,8 +5,8 @@ rows whose first block it owns on the triangles its children left over, and take
 that front: the rows of its own columns are finished, the rest is handed to the parent. A downward
 sweep back-substitutes. No Gramian, no iteration; the residual is the least possible.
 
-A front of m rows and n columns costs about 2 m n^2 - 2/3 n^3 flops and 8 m n bytes; both sums are
-known from the pattern alone, before any number is touched.
+A front of m rows and n columns costs at most about 2 m n^2 - 2/3 n^3 flops (its rows begin late, see
+`dense_qr`) and 8 m n bytes; both sums are known from the pattern alone, before any number is touched.
 """
 
 from __future__ import annotations
@@ -197,6 +197,8 @@ def _factor_fronts(
         max((f.shape[0] for f in plan.fronts), default=1)
     )
 
+    single = {level[0] for level in plan.levels if len(level) == 1}
+
     def assemble(front: Front) -> Array:
         rows = len(front.rows) + sum(left[k].rows for k in front.children)
         G = np.zeros((len(front.columns), rows))  # transposed, as the blocks are stored
@@ -222,11 +224,14 @@ def _factor_fronts(
             fronts[i], left[i] = known
             reused.append(i)
             return
-        start = own_rows
+        begins, start = [front.begins], own_rows
         for k in front.children:
             left[k].copy_into(F[start:], plan.fronts[k].into_parent)
+            begins.append(left[k].begins(plan.fronts[k].into_parent))
             start += left[k].rows
-        fronts[i], left[i] = dense_qr.factor(F, front.own, tolerance)
+        fronts[i], left[i] = dense_qr.factor(
+            F, front.own, tolerance, np.concatenate(begins), alone=i in single
+        )
         seen[keys[i]] = fronts[i], left[i]
 
     for number, level in enumerate(plan.levels):
