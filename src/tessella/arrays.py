@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import jax
@@ -22,10 +25,37 @@ def on_device(x: Any) -> jax.Array:
     return jax.device_put(x)
 
 
+_HOST: ContextVar[bool] = ContextVar("host", default=False)
+
+
+def backend() -> str:
+    """Where JAX computes: "cpu", "gpu", ..."""
+    return "cpu" if _HOST.get() else jax.default_backend()
+
+
+def device() -> Any:
+    """Of those, the one where arrays go."""
+    return jax.devices("cpu")[0] if _HOST.get() else jax.devices()[0]
+
+
+@contextmanager
+def on_the_cpu(wanted: bool) -> Iterator[None]:
+    """Inside, JAX computes on the CPU although there is a GPU; or, not wanted, on the GPU again."""
+    if jax.default_backend() == "cpu":
+        yield
+        return
+    token = _HOST.set(wanted)
+    try:
+        with jax.default_device(device()):
+            yield
+    finally:
+        _HOST.reset(token)
+
+
 def on_host(*arrays: Any) -> bool:
     """Whether these are plain numbers in the CPU's memory: none is traced, and no GPU is used."""
     traced = any(isinstance(x, jax.core.Tracer) for x in arrays)
-    return not traced and jax.default_backend() == "cpu"
+    return not traced and backend() == "cpu"
 
 
 def some(x: jax.Array, which: slice | np.ndarray) -> jax.Array:

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from tessella.arrays import namespace
+from tessella.arrays import backend, namespace
 from tessella.basis import Basis
 from tessella.domain import Array
 from tessella.enrichment import enriched_values
@@ -102,7 +102,7 @@ def evaluate_blocks(
 
 def by_numpy(basis: Basis, places: int, alphas: tuple[Orders, ...]) -> bool:
     """Whether blocks with so many places for points are evaluated without XLA, in any shape."""
-    if jax.default_backend() != "cpu":
+    if backend() != "cpu":
         return False
     work = places * basis.width * len(orders_below(alphas, basis.decomposition.windowed))
     return len(basis.layers) == 1 and basis.features.function.plain and work <= SMALL

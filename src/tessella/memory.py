@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-import jax
+from tessella.arrays import device
 
 _LIMIT: ContextVar[int | None] = ContextVar("limit", default=None)
 
@@ -30,7 +30,7 @@ def available_bytes() -> int:
 
 
 def _free() -> int:
-    statistics = jax.devices()[0].memory_stats() or {}
+    statistics = device().memory_stats() or {}
     if "bytes_limit" in statistics:
         return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
     try:
@@ -61,5 +61,5 @@ def peak_mib() -> float:
 
 def device_name() -> str:
     """The processor the arrays live on."""
-    device = jax.devices()[0]
-    return device.device_kind if device.platform != "cpu" else f"cpu, {os.cpu_count()} cores"
+    own = device()
+    return own.device_kind if own.platform != "cpu" else f"cpu, {os.cpu_count()} cores"

@@ -10,6 +10,7 @@ import numpy as np
 
 from tessella.adapt import Plan, refine
 from tessella.algorithm import run
+from tessella.arrays import on_the_cpu
 from tessella.basis import AnyBasis, Basis, Fields
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
@@ -240,6 +241,10 @@ COUPLINGS = ("overlap", "interfaces")
 OVERLAP_SIGMA, SIDE_BY_SIDE_SIGMA = 1e-10, 1e-14
 """Default thresholds of the filter."""
 
+GPU_WORK = 3e10
+"""From this on a step of `tol` is solved on a GPU, if there is one: half a minute on two cores.
+Every step has shapes of its own, for which a GPU's programs take that long to compile."""
+
 SHAPE_SCALE, SHAPE_OVERSAMPLING, SHAPE_SIGMA = 1.5, 3.0, 1e-12
 """What `tol` takes on a shape. Of tanh and sines, scales from 1 to 5, 2 to 4 rows per column and
 thresholds down to 1e-12, these reached the smallest error per second on the square with four holes:
@@ -268,11 +273,12 @@ def _solve_to(
     def engine(blind: Problem, plan: Plan) -> Solution:
         chosen = with_basis(_planned(blind, plan, seed, enrichment))
         whole = (chosen.basis, chosen.collocation, chosen.filter, chosen.solver)
-        return run(blind, *whole, shelf=shelf)
+        with on_the_cpu(plan.work < GPU_WORK):
+            return run(blind, *whole, shelf=shelf)
 
     if problem.exact_function is not None:
         problem.exact_values(held_out(problem)[0].points[:2])  # shows a bad one before the work
-    with watch.phase("solve"):
+    with watch.phase("solve"), on_the_cpu(True):
         found = refine(problem, tol, engine, patience, progress)
     solution = dataclasses.replace(found.solution, problem=problem)
     with watch.phase("measure"):

@@ -19,6 +19,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tessella.arrays import backend
+
 PANEL = 32
 """Reflections applied at a time; the number of columns is a multiple of it."""
 
@@ -45,7 +47,7 @@ def padded_choice(which: np.ndarray) -> np.ndarray:
 
 def preferred() -> bool:
     """Whether batches on the device are faster than LAPACK on the host: on a GPU."""
-    return jax.default_backend() == "gpu"
+    return backend() == "gpu"
 
 
 class Reflections(NamedTuple):

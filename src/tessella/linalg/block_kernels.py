@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.arrays import on_device, on_host
+from tessella.arrays import backend, on_device, on_host
 from tessella.domain import Array
 
 UNROLL = 32
@@ -99,7 +99,7 @@ def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int | None = N
     """
     heights = np.asarray(heights)
     if most is None:
-        most = 1 if jax.default_backend() == "gpu" else 3
+        most = 1 if backend() == "gpu" else 3
     distinct, number = np.unique(heights, return_counts=True)
     whole = int(distinct[-1])
     true = int((distinct * number).sum())

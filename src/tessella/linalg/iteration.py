@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
-from tessella.arrays import on_device
+from tessella.arrays import backend, on_device
 from tessella.domain import Array
 from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
@@ -172,7 +172,7 @@ class Iterative(ABC, Generic[State]):
         norm_b = right_hand_side_norm(b, rows, self.sizes)
         if norm_b == 0:
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
-        begin, loop = type(self)._begin, LOOPS.get(jax.default_backend(), run_until)
+        begin, loop = type(self)._begin, LOOPS.get(backend(), run_until)
         if self.on_host:
             iterate, loop = begin(state, on_device(b)), run_on_host
         else:
@@ -246,7 +246,7 @@ def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> Blo
             f"of the equation and the features there"
         )
     _check_size(float(largest.max(initial=0.0)), sizes, "the matrix's largest entry")
-    return A.with_lookup() if jax.default_backend() == "gpu" and A.lookup is None else A
+    return A.with_lookup() if backend() == "gpu" and A.lookup is None else A
 
 
 def right_hand_side_norm(

@@ -5,8 +5,9 @@ rows whose first block it owns on the triangles its children left over, and take
 that front: the rows of its own columns are finished, the rest is handed to the parent. A downward
 sweep back-substitutes. No Gramian, no iteration; the residual is the least possible.
 
-A front of m rows and n columns costs at most about 2 m n^2 - 2/3 n^3 flops (its rows begin late, see
-`dense_qr`) and 8 m n bytes; both sums are known from the pattern alone, before any number is touched.
+A front of m rows and n columns costs at most about 2 m n^2 - 2/3 n^3 flops (its rows begin late,
+see `dense_qr`) and 8 m n bytes; both sums are known from the pattern alone, before any number is
+touched.
 """
 
 from __future__ import annotations
