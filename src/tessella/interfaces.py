@@ -182,12 +182,20 @@ def interior_faces(tiling: Tiling) -> list[Faces]:
 
     Along a periodic axis the last subdomain lies below the first one: their face is the seam.
     """
-    if tiling.cut:
-        return [
-            Faces(axis, below, above, _positions(tiling, axis, below, above), *parts)
-            for axis, (below, above, *parts) in enumerate(touching(tiling.roots, tiling.leaves))
-        ]
     found = []
+    if tiling.cut:
+        for axis, (below, above, *parts) in enumerate(touching(tiling.roots, tiling.leaves)):
+            positions = _positions(tiling, axis, below, above)
+            faces = Faces(axis, below, above, positions, *parts)
+            # All faces in one plane are at the same place, so that they can separate.
+            cell, end = faces.smaller
+            inner = positions[:, axis] < 1.0
+            place = tiling.centres[cell, axis] + end * tiling.half_widths[cell, axis]
+            side = tiling.domain.upper[axis] - tiling.domain.lower[axis]
+            place = np.round((place - tiling.domain.lower[axis]) / side, 12)
+            positions[inner, axis] = place[inner]
+            found.append(faces)
+        return found
     numbers = np.arange(tiling.count).reshape(tiling.subdomains)
     for axis, S in enumerate(tiling.subdomains):
         last = S if tiling.wraps[axis] else S - 1

