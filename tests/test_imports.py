@@ -40,6 +40,7 @@ FLOW = [
     "quadrature",
     "collocation",
     "interfaces",
+    "local_layout",
     "local_rows",
     "shelf",
     "theory",

@@ -18,7 +18,8 @@ from tessella.interfaces import Glued, GluedBasis, Side, glue_orders, interior_f
 from tessella.linalg.batched_qr import preferred
 from tessella.linalg.partial_sums import partial_sums
 from tessella.local_blocks import Modes, device_blocks, host_blocks
-from tessella.local_rows import Layout, LocalRows, local_rows
+from tessella.local_layout import Layout
+from tessella.local_rows import LocalRows, local_rows
 from tessella.local_systems import SUM, Kind
 from tessella.memory import require
 from tessella.problem import Problem
@@ -295,7 +296,9 @@ def _check_memory(C: int, layout: Layout, distinct: int, orders: int) -> None:
 
     On a device the working copies hold the traces' columns too.
     """
-    traces = 2 * len(layout.traces) * orders * max(layout.traces)
+    sides = 2 * len(layout.traces)
+    sides = max(sides, len(layout.faces) - sides)  # or all their parts
+    traces = sides * orders * max(layout.traces)
     copies = C + 3 * (C + traces) if preferred() else 2 * C
     require(
         8 * distinct * (copies * layout.height + C * (C + traces) + traces**2),
