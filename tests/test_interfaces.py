@@ -292,7 +292,7 @@ def test_every_point_belongs_to_one_box_and_faces_to_the_one_above():
     x = PLANE.grid((41, 31))
     subdomain, point = tiling.seen(x)
     assert sorted(point) == list(range(len(x)))
-    inside = np.abs(x[point] - tiling.centres[subdomain]) <= tiling.half_width + 1e-12
+    inside = np.abs(x[point] - tiling.centres[subdomain]) <= tiling.half_widths[0] + 1e-12
     assert inside.all()
     assert tiling.seen(np.array([[0.5, 0.3]]))[0] == [3]
     assert tiling.seen(np.array([[2.0, 1.0]]))[0] == [7]

@@ -4,7 +4,8 @@ Each step solves another discretisation and compares it with the best one so far
 The first has as many subdomains along each axis as the data and the operator ask for (see
 `resolution`). More features per subdomain are tried first, because smooth solutions gain decades
 from them; where they gain little the structure is finer than the subdomains, and those are split
-along the axes that need it. Nothing here reads `problem.exact`: it works on a copy without it.
+where the solution is poor (see `marking`). Nothing here reads `problem.exact`: it works on a copy
+without it.
 """
 
 from __future__ import annotations
@@ -92,13 +93,12 @@ class Plan:
     def features(self) -> int:
         return FEATURES[len(self.subdomains)][self.rung]
 
-    @property
-    def work(self) -> float:
-        """Relative cost: a dense elimination per subdomain, and one of the traces on the largest
-        separator, which is most of the work in three dimensions."""
+    def work(self, new: float = 1.0) -> float:
+        """Relative cost: a dense elimination per subdomain, of which a share is new, and one of the
+        traces on the largest separator, which is most of the work in three dimensions."""
         d, J, C = len(self.slabs), self.count, float(self.features)
         across = 1 - 1 / d
-        return J * C**3 + (2 * C**across * J**across) ** 3
+        return new * J * C**3 + (2 * C**across * J**across) ** 3
 
     def richer(self, rungs: int = STRIDE) -> Plan | None:
         top = len(FEATURES[len(self.subdomains)]) - 1
@@ -243,7 +243,7 @@ class _Walk:
             following = richer or self._finer(plan)
             if self.slow >= TIMES:
                 return self._stalled()
-            expected = self.compiling + self.rate * following.work
+            expected = self.compiling + self.rate * following.work()
             spent = time.perf_counter() - self.started
             if spent + expected > self.patience:
                 return self._open() or (
@@ -268,7 +268,7 @@ class _Walk:
         axes, tiling = coarse_axes(last), last.basis.decomposition
         if not isinstance(tiling, Tiling):
             return plan.finer(axes)
-        found = errors(last)
+        found = errors(last, self.rows)
         whole = float(np.linalg.norm(found))
         if whole * STALLED < self.whole:
             self.slow = 0
@@ -312,7 +312,9 @@ class _Walk:
         if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
             self.lowest = self.estimate, self.best
         report, took = solution.report, watch.total()
-        self.compiling, self.rate = took["compile"], took["step"] / plan.work
+        distinct, reused = report.distinct_subdomains or 0, report.reused_subdomains or 0
+        work = plan.work(1 - reused / max(distinct, 1))
+        self.compiling, self.rate = took["compile"], took["step"] / work
         unknowns = report.columns + (report.traces or 0)
         self.steps.append(
             Step(
@@ -325,8 +327,8 @@ class _Walk:
                 found.difference if self.steps else None,
                 self.estimate,
                 took["total"],
-                report.distinct_subdomains or 0,
-                report.reused_subdomains or 0,
+                distinct,
+                reused,
                 plan.count,
             )
         )
@@ -392,6 +394,6 @@ def _first(problem: Problem) -> Plan:
     for axis, rates in enumerate(layers(problem)):
         for side, rate in enumerate(rates):
             thick = 2 * filled / max(rate, 1e-300)
-            if tiling.spacing[axis] > THINNER * thick:
+            if tiling.along(axis)[-side] > THINNER * thick:
                 tiling = tiling.towards(axis, side, thick)
     return Plan(()).tiled(tiling)

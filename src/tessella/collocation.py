@@ -22,12 +22,18 @@ class Rows:
     """One equation or condition and the points where it is enforced.
 
     With a `measure`, quadrature weights of the points, it is a single row: their weighted sum.
+    `shares` are the parts of a mean that the points stand for, if not equal ones.
     """
 
     source: Equation | Condition
     points: Array
     normals: Array | None = None
     measure: Array | None = None
+    shares: Array | None = None
+
+    def mean(self, values: Array) -> float:
+        """Of values at the points."""
+        return float(np.average(values, weights=self.shares))
 
 
 @dataclass(frozen=True)

@@ -221,11 +221,17 @@ def _limits(one: Enrichment, domain: Domain) -> list[tuple[int, tuple[float, flo
 
 
 def _reached(decomposition: Decomposition, one: Enrichment, points: Array) -> np.ndarray:
-    """The points inside a subdomain that has the column: such subdomains fill a box."""
+    """The points inside a subdomain that has the column, or on its faces."""
     inside = np.ones(len(points), dtype=bool)
     if one.where is None:
         return inside
     members = active(decomposition, (one,))[:, 0] > 0
     centres, half = decomposition.centres[members], decomposition.half_widths[members]
-    low, high = (centres - half).min(axis=0), (centres + half).max(axis=0)
-    return np.asarray(np.all((points >= low) & (points <= high), axis=1))
+    low, high = centres - half, centres + half
+    if decomposition.equal:  # such subdomains fill a box
+        low, high = low.min(axis=0, keepdims=True), high.max(axis=0, keepdims=True)
+    inside[:] = False
+    for a, b in zip(low, high, strict=True):
+        near = 1e-12 * (b - a)
+        inside |= np.all((points >= a - near) & (points <= b + near), axis=1)
+    return inside

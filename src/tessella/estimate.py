@@ -14,17 +14,22 @@ by a factor of three at most there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import NamedTuple
 
 import numpy as np
 
 from tessella.collocation import Rows
-from tessella.conditions import Condition, IntegralCondition
+from tessella.conditions import Condition, IntegralCondition, PointCondition
+from tessella.domain import Array
+from tessella.local_rows import operator_sizes
 from tessella.marking import errors
-from tessella.operators import function_values
-from tessella.problem import Problem
+from tessella.operators import Function, function_values
+from tessella.problem import Equation, Problem
 from tessella.solution import Solution
 
 INTERIOR, PER_FACE = 1_024, 256
@@ -59,10 +64,14 @@ def held_out(problem: Problem) -> list[Rows]:
     """Every equation and condition at random points, which no grid contains; measurements where
     they were made."""
     domain = problem.domain
-    draw = np.random.default_rng(SEED)
+    draw, peaks = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
 
     interior = domain.scatter(INTERIOR, draw)
-    rows = [Rows(e, problem.within(e, interior)) for e in problem.equations]
+    rows = []
+    for equation in problem.equations:
+        part = Rows(equation, problem.within(equation, interior))
+        many = partial(_inside, problem, equation, peaks)
+        rows.append(_with_peaks(part, equation.rhs, many, peaks))
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
             share = float(np.prod(domain.upper - domain.lower)) / INTERIOR
@@ -70,24 +79,117 @@ def held_out(problem: Problem) -> list[Rows]:
             continue
         count = PER_FACE * (NARROW if callable(condition.on) else 1)
         sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
-        rows.append(Rows(condition, *condition.places(domain, sample)))
+        part = Rows(condition, *condition.places(domain, sample))
+        if not isinstance(condition, PointCondition):
+            part = _with_peaks(
+                part, condition.value, partial(_on, problem, condition, peaks), peaks
+            )
+        rows.append(part)
     return rows
+
+
+def _inside(
+    problem: Problem, equation: Equation, draw: np.random.Generator, count: int
+) -> tuple[Array, None]:
+    return problem.within(equation, problem.domain.scatter(count, draw)), None
+
+
+def _on(
+    problem: Problem, condition: Condition, draw: np.random.Generator, count: int
+) -> tuple[Array, Array]:
+    domain = problem.domain
+    sample = partial(domain.scatter_on, count=count // 4, draw=draw, around=domain)
+    return condition.places(domain, sample)
+
+
+POOL = {1: 1 << 15, 2: 1 << 16}
+"""Points at which data are looked at for peaks, by dimension."""
+
+HELD, NARROW_PART = 0.9, 0.02
+"""Data are peaked if so much of their square is held by so small a part of the points."""
+
+
+def _with_peaks(
+    part: Rows,
+    given: Function | float,
+    pool: Callable[[int], tuple[Array, Array | None]],
+    draw: np.random.Generator,
+) -> Rows:
+    """Rows with as many points again where peaked data are large, and shares that make up for it.
+
+    A source too narrow for any of the held-out points would be missed by all solutions alike.
+    """
+    if not callable(given):
+        return part
+    n, name = len(part.points), f"{part.source.name} value"
+    x, normals = pool(POOL.get(part.points.shape[1], 1 << 17))
+    squares = function_values(given, x, name) ** 2
+    total = float(squares.sum())
+    if total == 0 or not math.isfinite(total):
+        return part
+    held = np.cumsum(np.sort(squares)[::-1])
+    if np.searchsorted(held, HELD * total) > NARROW_PART * len(x):
+        return part
+    chosen = draw.choice(len(x), n, p=squares / total)
+    points = np.concatenate([part.points, x[chosen]])
+    own = np.concatenate([function_values(given, part.points, name) ** 2, squares[chosen]])
+    shares = 1 / (1 + own / squares.mean())
+    if part.normals is not None and normals is not None:
+        normals = np.concatenate([part.normals, normals[chosen]])
+    return Rows(part.source, points, normals, shares=shares / shares.sum())
 
 
 def residual(solution: Solution, rows: Sequence[Rows], weights: Mapping[str, float]) -> float:
     """The square root of the paper's loss at these points; integrals are those of the solution."""
-    loss = 0.0
+    return _loss(_defects(solution, rows), weights)
+
+
+class Defect(NamedTuple):
+    """Of an equation or condition: root mean squares of what is missed and of what is given."""
+
+    rows: Rows
+    missed: float
+    given: float
+
+
+def _defects(solution: Solution, rows: Sequence[Rows]) -> list[Defect]:
+    found = []
     for part in rows:
-        source, name = part.source, part.source.name
+        source = part.source
         if isinstance(source, IntegralCondition):
-            loss += weights[name] * (solution.integral(source.operator) - source.number) ** 2
+            missed = abs(solution.integral(source.operator) - source.number)
+            found.append(Defect(part, missed, abs(source.number)))
             continue
-        given = source.value if isinstance(source, Condition) else source.rhs
-        defect = solution.apply(source.operator, part.points, part.normals) - function_values(
-            given, part.points, f"{name} value"
-        )
-        loss += weights[name] * float(np.mean(defect**2))
-    return float(np.sqrt(loss))
+        value = source.value if isinstance(source, Condition) else source.rhs
+        given = function_values(value, part.points, f"{source.name} value")
+        defect = solution.apply(source.operator, part.points, part.normals) - given
+        found.append(Defect(part, *(math.sqrt(part.mean(v**2)) for v in (defect, given))))
+    return found
+
+
+def _loss(defects: Sequence[Defect], weights: Mapping[str, float]) -> float:
+    squares = (weights[d.rows.source.name] * d.missed**2 for d in defects)
+    return math.sqrt(math.fsum(squares))
+
+
+MISSED, SIGNIFICANT = 0.3, 1e-3
+"""A solution that misses this part of some data is none, unless they are smaller than this part of
+what the operator makes of a function as large as the solution and as wide as the domain."""
+
+
+def _missed(solution: Solution, defects: Sequence[Defect]) -> float:
+    """The largest part of significant data that a solution does not meet; 0 if that is little."""
+    problem, worst = solution.problem, 0.0
+    inside = defects[0].rows.points
+    large = float(np.max(np.abs(solution(inside))))
+    k = 1 / (problem.domain.upper - problem.domain.lower)
+    for part, missed, given in defects:
+        if isinstance(part.source, IntegralCondition) or given == 0:
+            continue
+        made = operator_sizes(problem, part.source.operator, part.points, part.normals, k).max()
+        if given > SIGNIFICANT * float(made) * large:
+            worst = max(worst, missed / given)
+    return worst if worst > MISSED else 0.0
 
 
 FLAT = 0.01
@@ -98,12 +200,15 @@ all there is to it, and random points seldom meet them."""
 def distance(fine: Solution, coarse: Solution, rows: Sequence[Rows]) -> float:
     """Mean difference inside over the spread of the fine solution: the paper's normalised L1; of
     several unknowns the largest."""
-    inside = rows[0].points
+    inside, shares = rows[0].points, rows[0].shares
     u = fine(inside).reshape(len(inside), -1)
-    difference = np.abs(u - coarse(inside).reshape(u.shape)).mean(axis=0)
+    apart = np.abs(u - coarse(inside).reshape(u.shape))
+    difference = np.average(apart, axis=0, weights=shares)
     edge = np.concatenate([part.points[:PER_FACE] for part in rows])
     span = np.ptp(np.concatenate([u, fine(edge).reshape(len(edge), -1)]), axis=0)
-    spread = np.maximum(np.std(u, axis=0), FLAT * span)
+    mean = np.average(u, axis=0, weights=shares)
+    spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
+    spread = np.maximum(spread, FLAT * span)
     spread = np.where(spread > 0, spread, np.max(np.abs(u), axis=0))
     return float(np.max(difference / np.where(spread > 0, spread, 1.0)))
 
@@ -118,6 +223,8 @@ class Judgement:
     seen: tuple[float, float] | None = None
     """What the subdomains of both see of their errors, where these are not all of one size. Then
     most of the residual comes from the smallest ones, and most of the error may not."""
+    missed: float = 0.0
+    """Part of the data that the better one does not meet, if large."""
 
     @property
     def gain(self) -> float:
@@ -129,21 +236,19 @@ class Judgement:
     def error(self) -> float:
         pairs = [(self.residual, self.other_residual), *([self.seen] if self.seen else ())]
         share = max(min(pair) / max(pair) if max(pair) > 0 else 1.0 for pair in pairs)
-        return max(ROUNDING, self.difference * share)
+        return max(ROUNDING, self.difference * share, self.missed)
 
 
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:
     """Compare two discretisations at points neither has seen."""
     rows = held_out(solution.problem) if rows is None else rows
     weights = solution.report.weights
-    tilings = (solution.basis.decomposition, other.basis.decomposition)
+    defects, others = _defects(solution, rows), _defects(other, rows)
     seen = None
-    if not all(tiling.equal for tiling in tilings):
-        norms = [float(np.linalg.norm(errors(one))) for one in (solution, other)]
+    if not (solution.basis.decomposition.equal and other.basis.decomposition.equal):
+        norms = [float(np.linalg.norm(errors(one, rows))) for one in (solution, other)]
         seen = norms[0], norms[1]
-    return Judgement(
-        residual(solution, rows, weights),
-        residual(other, rows, weights),
-        distance(solution, other, rows),
-        seen,
-    )
+    apart = distance(solution, other, rows)
+    found = Judgement(_loss(defects, weights), _loss(others, weights), apart, seen)
+    missed = _missed(solution, defects) if found.gain > 1 else _missed(other, others)
+    return dataclasses.replace(found, missed=missed)

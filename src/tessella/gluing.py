@@ -39,9 +39,10 @@ def glue(
     orders = np.sum(each_order, axis=0).tolist()
     names, groups = _equal_subdomains(rows, bases)
     C = np.cumsum([0, *(own.width for own in bases)])
-    _check_memory(int(C[-1]), layout, len(groups), max(orders))
+    _check_memory(int(C[-1]), layout, len(groups), max(orders), shelf is not None)
 
-    kinds = [_kind(rows, orders, members) for members in groups]
+    ends = {face[:2]: set(tiling.at_end(*face[:2]).tolist()) for face in layout.faces}
+    kinds = [_kind(rows, orders, ends, members) for members in groups]
     enriched = any(own.enrichment for own in bases)
     values: Array | jax.Array
     if preferred() and not enriched and not rows.sums:
@@ -100,7 +101,9 @@ def _with_known(
     return values
 
 
-def _kind(rows: LocalRows, orders: list[int], members: np.ndarray) -> Kind:
+def _kind(
+    rows: LocalRows, orders: list[int], ends: dict[tuple[int, int], set[int]], members: np.ndarray
+) -> Kind:
     """Which rows of these equal subdomains are used, and which of them meet traces."""
     layout = rows.layout
     free, coupled = np.ones(layout.height, dtype=bool), []
@@ -108,7 +111,7 @@ def _kind(rows: LocalRows, orders: list[int], members: np.ndarray) -> Kind:
     for face, slots in layout.faces.items():
         axis = face[0]
         glued = members[0] in rows.glued[face]
-        held = orders[axis] if glued else rows.held[face]
+        held = orders[axis] if glued else rows.held[face] if members[0] in ends[face[:2]] else 0
         for slot in slots[held:]:
             free[slot.rows] = False
         if not glued:
@@ -269,6 +272,7 @@ def _equal_subdomains(
                 [slot.points.shape for slot in rows.layout.inside],
                 rows.layout.common,
                 sorted(rows.symbol),
+                [(total.rows, total.scale) for total in rows.sums],
             )
         ).encode()
     )
@@ -291,15 +295,16 @@ def _equal_subdomains(
     return names, [np.array(members) for members in found.values()]
 
 
-def _check_memory(C: int, layout: Layout, distinct: int, orders: int) -> None:
-    """Blocks, a working copy of them, and the triangles, before anything is allocated.
+def _check_memory(C: int, layout: Layout, distinct: int, orders: int, shelved: bool) -> None:
+    """Blocks, a working copy of them, and the triangles, before any of them is allocated.
 
-    On a device the working copies hold the traces' columns too.
+    On a device the working copies hold the traces' columns too; for a shelf there is a copy of the
+    blocks and one of their reflections.
     """
     sides = 2 * len(layout.traces)
     sides = max(sides, len(layout.faces) - sides)  # or all their parts
     traces = sides * orders * max(layout.traces)
-    copies = C + 3 * (C + traces) if preferred() else 2 * C
+    copies = C + 3 * (C + traces) if preferred() else (4 if shelved else 2) * C
     require(
         8 * distinct * (copies * layout.height + C * (C + traces) + traces**2),
         f"{distinct:,} distinct subdomains of {layout.height:,} rows and {C:,} columns",

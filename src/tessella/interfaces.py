@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from numbers import Real
 from typing import TypeGuard
 
@@ -24,6 +24,7 @@ from tessella.decomposition import Decomposition
 from tessella.domain import Array
 from tessella.features import Layer, RandomFeatures
 from tessella.problem import Problem
+from tessella.quadrature import gauss
 from tessella.tiling import Tiling
 from tessella.tree import WHOLE, touching
 
@@ -181,7 +182,14 @@ def interior_faces(tiling: Tiling) -> list[Faces]:
     """The interior faces, axis by axis; positions are in units of the domain's sides.
 
     Along a periodic axis the last subdomain lies below the first one: their face is the seam.
+    The tiling keeps them.
     """
+    if "_faces" not in tiling.__dict__:
+        tiling.__dict__["_faces"] = _interior_faces(tiling)
+    return list(tiling.__dict__["_faces"])
+
+
+def _interior_faces(tiling: Tiling) -> list[Faces]:
     found = []
     if tiling.cut:
         for axis, (below, above, *parts) in enumerate(touching(tiling.roots, tiling.leaves)):
@@ -228,21 +236,6 @@ def glue_orders(problem: Problem) -> tuple[tuple[int, ...], ...]:
             )
         )
     return tuple(found)
-
-
-def gauss(counts: tuple[int, ...]) -> tuple[Array, Array]:
-    """Tensor Gauss points on [-1, 1]^d, (n, d), last axis fastest, and weights that sum to 1."""
-    if not counts:
-        return np.zeros((1, 0)), np.ones(1)
-    rules = [_rule(n) for n in counts]
-    points = np.stack(np.meshgrid(*(x for x, _ in rules), indexing="ij"), axis=-1)
-    weights = np.ones(1)
-    for _, w in rules:
-        weights = np.multiply.outer(weights, w / 2).ravel()
-    return points.reshape(-1, len(counts)), weights
-
-
-_rule = cache(legendre.leggauss)
 
 
 def face_modes(counts: tuple[int, ...], degree: int) -> tuple[Array, int]:

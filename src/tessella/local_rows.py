@@ -34,6 +34,7 @@ from tessella.interfaces import (
 )
 from tessella.linalg.partial_sums import partial_sums
 from tessella.local_layout import Layout, Slot, layout, owners, points_per_subdomain
+from tessella.memory import require
 from tessella.operators import Operator, Orders, function_values
 from tessella.problem import Equation, Problem
 from tessella.tree import WHOLE
@@ -149,6 +150,14 @@ class _Filling:
         self.everywhere = np.arange(self.tiling.count)
         self.symbol: Symbol = {}
         self.first_size = 0.0
+        orders = {
+            t.orders for e in problem.equations for t in e.operator.expand(problem.domain.axes)
+        }
+        require(
+            16 * self.tiling.count * layout.height * (len(orders) * len(problem.fields) + 1),
+            f"{self.tiling.count:,} subdomains of {layout.height:,} rows",
+            "use fewer features, subdomains or points",
+        )
         self.h = np.zeros((self.tiling.count, layout.height))
         self.places: Places = {}
         self.shares: dict[str, list[Array]] = {}

@@ -7,8 +7,11 @@ function as fine as the subdomain resolves, they say how wrong the solution is t
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from tessella.collocation import Rows
 from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.domain import Array, Box
 from tessella.local_rows import operator_sizes
@@ -59,13 +62,16 @@ def _bulk(squares: np.ndarray) -> np.ndarray:
     return order[: int(np.argmax(reached)) + 1]
 
 
-def errors(solution: Solution) -> Array:
-    """About how wrong the solution is in every subdomain, root mean square times root volume."""
+def errors(solution: Solution, rows: Sequence[Rows] = ()) -> Array:
+    """About how wrong the solution is in every subdomain, root mean square times root volume.
+
+    `rows` may have points where data are peaked, which a subdomain's own points could miss.
+    """
     problem, tiling = solution.problem, solution.basis.decomposition
     domain = problem.domain
     assert isinstance(domain, Box) and isinstance(tiling, Tiling)
     d, draw = domain.dimension, np.random.default_rng(SEED)
-    local = draw.uniform(-1, 1, (POINTS[d], d))
+    local = draw.uniform(-1, 1, (POINTS.get(d, POINTS[3]), d))
     everywhere = np.arange(tiling.count)
     k = solution.basis.levels[0].features.columns ** (1 / d) / (2 * tiling.half_widths)
     squares = np.zeros(tiling.count)
@@ -96,4 +102,16 @@ def errors(solution: Solution) -> Array:
             z = local.copy()
             z[:, face.axis] = face.sign
             add(condition, members, z, np.eye(d)[face.axis] * face.sign)
-    return np.asarray(np.sqrt(squares * np.prod(2 * tiling.half_widths, axis=1)))
+    volumes = np.prod(2 * tiling.half_widths, axis=1)
+    for part in rows:
+        if part.shares is None:
+            continue
+        source, x = part.source, part.points
+        given = source.value if isinstance(source, Condition) else source.rhs
+        defect = solution.apply(source.operator, x, part.normals)
+        defect -= function_values(given, x, f"{source.name} value")
+        box, point = tiling.seen(domain.wrapped(x))
+        size = operator_sizes(problem, source.operator, x, part.normals, k).sum(axis=0)
+        share = np.bincount(box, (part.shares * defect**2)[point], minlength=tiling.count)
+        squares = np.maximum(squares, share * volumes.sum() / volumes / size**2)
+    return np.asarray(np.sqrt(squares * volumes))

@@ -97,7 +97,7 @@ def _lines(solution: Solution) -> Figure:
     decomposition = solution.basis.decomposition
     marks = decomposition.centres[:, 0]
     if isinstance(decomposition, Tiling):
-        marks = decomposition.edges(0)[1:-1]
+        marks = np.sort(marks - decomposition.half_widths[:, 0])[1:]
     for one in shown:
         ax, u = axes.pop(0), one.values(x)
         if one.exact is not None:

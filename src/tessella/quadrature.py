@@ -1,12 +1,14 @@
 """Integrals over the domain, exact to rounding for what a basis can express.
 
 Windows are smooth between the edges of subdomains only, and side by side so is the solution. So
-every axis is cut at all these edges, and each panel gets Gauss points.
+every axis is cut at all these edges, and each panel gets Gauss points; of boxes of different size,
+every box.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -23,6 +25,21 @@ points fall like 1.7^(-2n): 1e-13 with 28, 5e-10 with 20 before the sum over win
 it. From three dimensions on so many would cost more than all else."""
 
 
+def gauss(counts: tuple[int, ...]) -> tuple[Array, Array]:
+    """Tensor Gauss points on [-1, 1]^d, (n, d), last axis fastest, and weights that sum to 1."""
+    if not counts:
+        return np.zeros((1, 0)), np.ones(1)
+    rules = [_rule(n) for n in counts]
+    points = np.stack(np.meshgrid(*(x for x, _ in rules), indexing="ij"), axis=-1)
+    weights = np.ones(1)
+    for _, w in rules:
+        weights = np.multiply.outer(weights, w / 2).ravel()
+    return points.reshape(-1, len(counts)), weights
+
+
+_rule = cache(legendre.leggauss)
+
+
 def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
     """Points (n, d) and weights (n,) of an integral over the domain, for functions in the basis."""
     domain = basis.decomposition.domain
@@ -34,6 +51,13 @@ def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
     d = domain.dimension
     richest = max(level.features.columns for level in basis.levels)
     enough = max(FEWEST, math.ceil(RICHER * richest ** (1 / d)))
+    boxes = basis.decomposition
+    if not boxes.equal:
+        z, w = gauss((enough,) * d)
+        half = boxes.half_widths
+        points = boxes.centres[:, None] + z * half[:, None]
+        weights = np.prod(2 * half, axis=1)[:, None] * w
+        return points.reshape(-1, d), weights.ravel()
     ticks, weights = [], np.ones(1)
     for axis in range(d):
         blended = any(level.decomposition.windowed[axis] for level in basis.levels)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -31,6 +32,10 @@ THIN, CALM = 100, 20
 
 TURNING = 0.05
 """Exponents whose imaginary part is at least this part of the real one are oscillations."""
+
+BESIDE, VANISHED = 1e-6, 1e-13
+"""How far beside an end its coefficients are taken, in parts of the side, and which of them count
+as zero, in parts of the largest."""
 
 FEW = 32
 """Points at which exponents are looked at."""
@@ -65,11 +70,13 @@ def degrees(problem: Problem) -> tuple[int, ...]:
                     lines[..., fixed[0]] = fixed[1]
                 found[axis] = max(found[axis], _degree(function, lines))
     inside = domain.scatter(NODES, draw)
+    graded = np.array([isinstance(domain, Box) and a not in domain.periodic for a in domain.axes])
     for equation, field in itertools.product(problem.equations, problem.fields):
         terms = problem.terms(equation.operator, field)
         asked = np.ceil(_wavenumbers(terms, inside) * (domain.upper - domain.lower) / 2)
         calm = np.array([not _oscillates(own) for own in _exponents(terms, inside[:FEW])])
-        found = np.maximum(found, np.where(calm & (asked > THIN), CALM, asked))
+        calm &= graded & (asked > THIN)
+        found = np.maximum(found, np.where(calm, CALM, asked))
     return tuple(int(n) for n in found)
 
 
@@ -78,7 +85,7 @@ def layers(problem: Problem) -> tuple[tuple[float, float], ...]:
 
     With the coefficients on an end frozen and all other derivatives left out, solutions along an
     axis are sums of exp(lambda x). Those with a negative real part make layers at the lower end,
-    those with a positive one at the upper end.
+    those with a positive one at the upper end. Coefficients may be singular on the end itself.
     """
     domain = problem.domain
     found = np.zeros((domain.dimension, 2))
@@ -88,7 +95,8 @@ def layers(problem: Problem) -> tuple[tuple[float, float], ...]:
     for axis, name in enumerate(domain.axes):
         for side in (0, 1) if name not in domain.periodic else ():
             on_end = domain.scatter(FEW, draw)
-            on_end[:, axis] = domain.bounds[axis][side]
+            low, high = domain.bounds[axis]
+            on_end[:, axis] = (high, low)[1 - side] + (1 - 2 * side) * BESIDE * (high - low)
             for equation, field in itertools.product(problem.equations, problem.fields):
                 rates = _exponents(problem.terms(equation.operator, field), on_end)[axis].real
                 fastest = float(np.max(rates if side else -rates, initial=0.0))
@@ -169,7 +177,11 @@ def _wavenumbers(terms: Sequence[Term], points: Array) -> Array:
 
 def _exponents(terms: Sequence[Term], points: Array) -> list[Array]:
     """Per axis, all roots lambda of sum_j c_j lambda^j, with c_j of D^j there, at all points."""
-    table = symbol(terms, points)
+    nothing: Any = np.zeros(0, dtype=np.complex128)
+    try:
+        table = symbol(terms, points)
+    except ValueError:  # no values there: others will say so where it matters
+        return [nothing] * points.shape[1]
     found = []
     for axis in range(points.shape[1]):
         pure = {
@@ -180,7 +192,10 @@ def _exponents(terms: Sequence[Term], points: Array) -> list[Array]:
         top = max(pure, default=0)
         zero = np.zeros(len(points))
         polynomials = np.stack([pure.get(j, zero) for j in range(top, -1, -1)], axis=1)
-        found.append(np.concatenate([np.roots(p) for p in np.unique(polynomials, axis=0)]))
+        size = np.max(np.abs(polynomials), axis=1, keepdims=True)
+        polynomials = np.where(np.abs(polynomials) > VANISHED * size, polynomials, 0.0)
+        roots = [np.roots(p) for p in np.unique(polynomials, axis=0)]
+        found.append(np.concatenate([nothing, *roots]))
     return found
 
 

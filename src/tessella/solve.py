@@ -268,12 +268,14 @@ def _solve_to(
     progress: Progress | None,
 ) -> Solution:
     """Refine to a tolerance; only then is the exact solution, if any, looked at."""
-    watch, shelf = Stopwatch(), Shelf()
+    watch = Stopwatch()
+    with on_the_cpu(True):
+        shelf = Shelf()
 
     def engine(blind: Problem, plan: Plan) -> Solution:
         chosen = with_basis(_planned(blind, plan, seed, enrichment))
         whole = (chosen.basis, chosen.collocation, chosen.filter, chosen.solver)
-        with on_the_cpu(plan.work < GPU_WORK):
+        with on_the_cpu(plan.work() < GPU_WORK):
             return run(blind, *whole, shelf=shelf)
 
     if problem.exact_function is not None:

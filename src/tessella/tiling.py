@@ -18,8 +18,8 @@ Cuts = int | Sequence[float]
 """Of one axis: how many equal parts, or the edges of unequal ones, both ends included."""
 
 
-SMALLEST = 2.0**-30
-"""Of a slab, in parts of the mean one, when slabs are halved towards an end."""
+SMALLEST, DEEPEST = 2.0**-28, 16
+"""No slab thinner than this part of its side is halved, and no box of this level is cut."""
 
 
 @dataclass(frozen=True, init=False)
@@ -90,12 +90,14 @@ class Tiling(Decomposition):
         if self.cut:
             raise ValueError("slabs have no halves any more once boxes are cut: use refined()")
         widths: list[int | list[float]] = []
+        least = SMALLEST * (self.domain.upper - self.domain.lower)
         for axis, chosen in enumerate(slabs):
             if not chosen:
                 widths.append(self.described[axis])
                 continue
             halves = [
-                [w / 2, w / 2] if i in chosen else [w] for i, w in enumerate(self.along(axis))
+                [w / 2, w / 2] if i in chosen and w > least[axis] else [w]
+                for i, w in enumerate(self.along(axis))
             ]
             widths.append(list(itertools.chain(*halves)))
         return Tiling.of_widths(self.domain, widths)
@@ -104,7 +106,7 @@ class Tiling(Decomposition):
         """These boxes in 2^d equal parts each, and their neighbours where they would otherwise be
         more than twice as large; all others keep their bits."""
         level, place = self.leaves
-        cells = [(int(level[j]), *place[j].tolist()) for j in boxes]
+        cells = [(int(level[j]), *place[j].tolist()) for j in boxes if level[j] < DEEPEST]
         cut = balanced(self.roots, self.cut, cells)
         return Tiling.of_widths(self.domain, self.described, cut)
 
@@ -138,7 +140,8 @@ class Tiling(Decomposition):
     def towards(self, axis: int, side: int, width: float) -> Tiling:
         """The last slab at an end of an axis in halves, again and again, until it is this thin."""
         tiling = self
-        while tiling.along(axis)[-side] > max(width, SMALLEST * self.spacing[axis]):
+        least = SMALLEST * (self.domain.upper[axis] - self.domain.lower[axis])
+        while tiling.along(axis)[-side] > max(width, least):
             end = side * (tiling.subdomains[axis] - 1)
             tiling = tiling.split([{end} if i == axis else () for i in range(len(self.widths))])
         return tiling
@@ -150,7 +153,11 @@ class Tiling(Decomposition):
     @property
     def equal(self) -> bool:
         """Whether all boxes are of one size."""
-        return not self.cut and all(own is None for own in self.widths)
+        return not self.cut and all(own is None or len(set(own)) == 1 for own in self.widths)
+
+    @property
+    def half_width(self) -> Array:
+        raise AttributeError("the boxes of a Tiling have half_widths, each its own")
 
     @cached_property
     def spacing(self) -> Array:
