@@ -223,6 +223,11 @@ def test_a_problem_that_leaves_a_constant_open_is_refused():
         ts.solve(floating, tol=1e-3)
 
 
+def test_a_tolerance_must_be_a_small_part_of_the_solution():
+    with pytest.raises(ValueError, match="tol=2.0 is no tolerance: it is relative to the spread"):
+        ts.solve(poisson(), tol=2.0)
+
+
 @pytest.mark.parametrize("tol", [0.0, -1e-3, math.nan, math.inf])
 def test_a_tolerance_must_be_positive(tol):
     with pytest.raises(ValueError, match=r"tol must be a positive number, e.g. 1e-6, got"):

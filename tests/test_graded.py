@@ -5,10 +5,12 @@ import dataclasses
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from scipy import special
 
 import tessella as ts
 from tessella import adapt
 from tessella.algorithm import run
+from tessella.estimate import held_out, judge
 from tessella.gluing import glue
 from tessella.interfaces import default_features
 from tessella.linalg.nested_qr import NestedQR
@@ -325,3 +327,156 @@ def test_a_turning_point_needs_no_layer_at_the_ends():
     report = ts.solve(problem, tol=1e-5).report
     assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-5
     assert report.columns < 2_000
+
+
+# What a review found
+
+
+def test_an_integral_is_the_same_with_and_without_a_shelf():
+    """Its rows are scaled by how many boxes there are."""
+    mean = float(on(ts.Tiling(PLANE, 4), SMOOTH, features=60, estimate=False).integral())
+    sides = [
+        ts.Neumann(lambda p, s=s: s * 3 * jnp.cos(3 * p[:, 0] + 1) * jnp.cos(2 * p[:, 1]), on=face)
+        for s, face in ((-1, "xmin"), (1, "xmax"))
+    ]
+    sides += [
+        ts.Neumann(lambda p, s=s: -s * 2 * jnp.sin(3 * p[:, 0] + 1) * jnp.sin(2 * p[:, 1]), on=face)
+        for s, face in ((-1, "ymin"), (1, "ymax"))
+    ]
+    problem = stated(PLANE, -ts.Laplacian(), waves, *sides, ts.Integral(mean))
+    shelf = Shelf()
+    for tiling in (ts.Tiling(PLANE, 4), ts.Tiling(PLANE, 4).refined([5])):
+        basis = ts.Glued(tiling, default_features(60, 2))
+        solution = run(problem, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=shelf)
+        assert solution.report.error["l2_relative"] < 1e-4
+        assert float(solution.integral()) == pytest.approx(mean, abs=1e-6)
+
+
+@pytest.mark.parametrize("shape", ["cut", "both"])
+def test_integrals_over_boxes_of_different_size_are_exact(shape):
+    tiling = SHAPES[shape](PLANE)
+    solution = on(tiling, SMOOTH, features=12, estimate=False)
+    x, w = np.polynomial.legendre.leggauss(40)
+    whole = 0.0
+    for c, h in zip(tiling.centres, tiling.half_widths, strict=True):
+        points = np.stack(np.meshgrid(c[0] + h[0] * x, c[1] + h[1] * x, indexing="ij"), -1)
+        values = solution(points.reshape(-1, 2)).reshape(40, 40)
+        whole += float(w @ values @ w) * h[0] * h[1]
+    assert float(solution.integral()) == pytest.approx(whole, abs=1e-12)
+
+
+def test_coefficients_may_be_singular_or_vanish_at_an_end():
+    def radial(p):
+        return 1 / p[:, 0]
+
+    def bessel(p):
+        return special.j0(5 * np.asarray(p)[:, 0])
+
+    line = ts.Box(r=(0, 1))
+    operator = ts.D(r=2) + radial * ts.D(r=1) + 25.0
+    ends = [ts.Dirichlet(bessel, on="rmax"), ts.Neumann(0.0, on="rmin")]
+    report = ts.solve(ts.Problem(line, ts.Equation(operator), ends, exact=bessel), tol=1e-6).report
+    assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-6
+    degenerate = ts.D(x=2) @ ts.Identity() * 1.0 + (lambda p: np.sin(np.pi * p[:, 0])) * ts.D(x=3)
+    problem = ts.Problem(LINE, ts.Equation(degenerate, 1.0), [ts.Dirichlet()])
+    assert max(adapt._first(problem).subdomains) < 20
+
+
+def test_both_ends_of_a_symmetric_problem_are_graded_alike():
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    equation = ts.Equation(1 - 0.004**2 * ts.Laplacian(), 1.0)
+    plan = adapt._first(ts.Problem(square, equation, [ts.Dirichlet()]))
+    for widths in plan.slabs:
+        assert list(widths) == list(widths)[::-1] and min(widths) < max(widths)
+
+
+def test_what_cannot_be_graded_starts_fine():
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    equation = ts.Equation(1 - 0.003**2 * ts.Laplacian(), 1.0)
+    hole = square - ts.Ball(x=0.5, y=0.5, radius=0.2)
+    assert min(degrees(ts.Problem(hole, equation, [ts.Dirichlet()]))) > 100
+    around = ts.Problem(square, equation, [ts.Periodic("x"), ts.Dirichlet()])
+    assert degrees(around)[0] > 100 > degrees(around)[1]
+
+
+@pytest.mark.usefixtures("second_opinions")
+def test_four_dimensions_have_an_estimate_too():
+    box = ts.Box(x=(0, 1), y=(0, 1), z=(0, 1), w=(0, 1))
+    problem = ts.Problem(box, ts.Equation(ts.Identity(), 1.0), exact=lambda p: 1 + 0 * p[:, 0])
+    solution = ts.solve(
+        problem,
+        subdomains=([0, 0.3, 1], 1, 1, 1),
+        features=6,
+        coupling="interfaces",
+        trace_degree=1,
+        estimate=True,
+    )
+    assert solution.report.error_estimate is not None
+
+
+def test_enrichment_is_asked_only_in_boxes_that_have_it():
+    square = ts.Box(x=(0, 1), y=(0, 1))
+
+    def edge(p):
+        return jnp.sqrt(p[:, 0] + p[:, 1] - 0.5) * p[:, 0]
+
+    tiling = ts.Tiling(square, 2).refined([0])
+    where = ts.Box(x=(0.3, 0.6), y=(0.3, 0.4))
+    basis = ts.Glued(tiling, default_features(20, 2), enrichment=(ts.Enrichment(edge, where),))
+    problem = ts.Problem(square, ts.Equation(ts.Laplacian(), 1.0), [ts.Dirichlet()])
+    assert np.isfinite(ts.solve(problem, basis=basis, estimate=False)(square.grid((9, 9)))).all()
+
+
+def test_no_row_is_asked_for_nothing():
+    basis = ts.Glued(ts.Tiling(PLANE, 3).refined([4]), default_features(10, 2))
+    system = glue(SMOOTH, basis, ts.Grid(2.0))
+    for kind, block in zip(system.kinds, system.values, strict=True):
+        assert np.abs(block[:, kind.free]).max(axis=0).min() > 0
+
+
+# Data that few points would see
+
+
+@pytest.mark.parametrize(("width", "place", "tol"), [(1e-4, 0.137, 1e-6), (1e-4, 0.37, 1e-2)])
+def test_a_needle_is_not_overlooked(width, place, tol):
+    def needle(p):
+        return np.exp(-((p[:, 0] - place) ** 2) / (2 * width**2)) / (width * np.sqrt(2 * np.pi))
+
+    problem = ts.Problem(LINE, ts.Equation(-ts.D(x=2), needle), [ts.Dirichlet()])
+    solution = ts.solve(problem, tol=tol)
+    assert solution.report.stop_reason == "tolerance met"
+    x = np.array([[0.05], [0.7], [0.9]])
+    green = np.minimum(x[:, 0], place) * (1 - np.maximum(x[:, 0], place))
+    np.testing.assert_allclose(solution(x), green, atol=3 * tol * 0.1)
+
+
+def test_a_sharp_coefficient_is_not_overlooked():
+    def a(p):
+        return 1 + 99 * (1 + jnp.tanh((p[:, 0] - 0.4123) / 1e-3)) / 2
+
+    equation = ts.Equation(-ts.D(x=1) @ (a * ts.D(x=1)), 1.0)
+    solution = ts.solve(ts.Problem(LINE, equation, [ts.Dirichlet()]), tol=1e-4)
+    assert solution.report.stop_reason == "tolerance met"
+    x = np.linspace(0, 1, 2_000_001)[:-1] + 2.5e-7
+    one, own = (np.cumsum(f / np.asarray(a(x[:, None]))) * 5e-7 for f in (1.0, x))
+    u = (own[-1] / one[-1]) * one - own
+    np.testing.assert_allclose(solution(x[::50_000, None]), u[::50_000], atol=1e-5)
+
+
+def test_peaked_data_bring_points_of_their_own():
+    def spike(p):
+        return np.exp(-((p[:, 0] - 0.3) ** 2 + (p[:, 1] - 0.6) ** 2) / 0.01**2)
+
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    problem = ts.Problem(square, ts.Equation(ts.Laplacian(), spike), [ts.Dirichlet()])
+    inside, boundary = held_out(problem)
+    assert inside.shares.sum() == pytest.approx(1) and boundary.shares is None
+    assert np.pi * 0.01**2 / 2 == pytest.approx(inside.mean(spike(inside.points) ** 2), rel=0.3)
+    smooth = ts.Problem(square, ts.Equation(ts.Laplacian(), lambda p: p[:, 0]), [ts.Dirichlet()])
+    assert held_out(smooth)[0].shares is None
+
+
+def test_a_solution_that_misses_the_data_has_no_small_estimate():
+    problem = front(60.0)
+    poor = [on(ts.Tiling(problem.domain, 2), problem, features=n, estimate=False) for n in (5, 6)]
+    assert judge(*poor).error > 0.3

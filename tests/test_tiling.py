@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.interfaces import interior_faces
+from tessella.tiling import DEEPEST, SMALLEST
 from tessella.tree import WHOLE, Roots, balanced, leaves, middle, parts
 
 PLANE = ts.Box(x=(0, 2), y=(-1, 1))
@@ -149,10 +150,16 @@ def test_slabs_are_halved_towards_an_end():
 @pytest.mark.parametrize(
     ("subdomains", "message"),
     [
-        (([0, 1], 2), r"edges of the subdomains along x must increase from 0 to 2, got \[0"),
+        (
+            ([0, 1], 2),
+            "edges of the subdomains along x must increase from 0 to 2, by more than 2e-12",
+        ),
         (([0, 1.5, 1, 2], 2), "must increase from 0 to 2"),
         (([0.0], 2), "must increase from 0 to 2"),
-        (([0, 1, 2],), r"one entry per axis \(x, y\), each a number or a list of edges"),
+        (([0, 1, 2],), r"one per axis \(x, y\), or there a list of all edges, e.g. \(\[0, 0.1, 1"),
+        ([0, 1, 2], r"list of all edges, e.g. \(\[0, 0.1, 1\], 4\), got \[0, 1, 2\]"),
+        (np.array([0.0, 1, 2]), "list of all edges"),
+        (([0, 1, 1 + 1e-14, 2], 2), "by more than 2e-12 each"),
         (([0, 1, 2], 0), "whole numbers >= 1"),
     ],
 )
@@ -169,3 +176,19 @@ def test_edges_belong_side_by_side():
         ts.solve(problem, subdomains=([0, 1, 2], 2), features=10)
     with pytest.raises(ValueError, match="slabs have no halves any more once boxes are cut"):
         ts.Tiling(PLANE, 2).refined([0]).split([{0}, ()])
+
+
+def test_boxes_are_not_cut_without_end():
+    tiling = ts.Tiling(PLANE, 2)
+    for _ in range(DEEPEST + 3):
+        tiling = tiling.refined(tiling.seen(np.array([[0.3, 0.3]]))[0])
+    assert tiling.leaves.level.max() == DEEPEST
+    box, _ = tiling.seen(np.array([[0.3, 0.3]]))
+    assert np.all(np.abs(tiling.centres[box] - 0.3) <= tiling.half_widths[box])
+    line = ts.Tiling(ts.Box(x=(0, 1)), 2).towards(0, 0, 0.0)
+    assert line.along(0)[0] <= SMALLEST and line.split([{0}]).count == line.count
+
+
+def test_the_boxes_of_a_tiling_have_no_common_width():
+    with pytest.raises(AttributeError, match="half_widths, each its own"):
+        _ = ts.Tiling(PLANE, 2).half_width

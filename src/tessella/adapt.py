@@ -162,6 +162,10 @@ def check(problem: Problem, tol: float) -> None:
     """Refuse tolerances no one can meet and problems that do not determine their solution."""
     if not (isinstance(tol, Real) and math.isfinite(tol) and tol > 0):
         raise ValueError(f"tol must be a positive number, e.g. 1e-6, got {tol!r}")
+    if tol >= 1:
+        raise ValueError(
+            f"tol={tol!r} is no tolerance: it is relative to the spread of the solution, e.g. 1e-2"
+        )
     if tol < SMALLEST_TOLERANCE:
         raise ValueError(
             f"tol={tol!r} is below what double precision allows: use {SMALLEST_TOLERANCE:g} or more"
@@ -218,7 +222,7 @@ class _Walk:
         self.problem, self.tol, self.engine = problem, tol, engine
         self.patience, self.progress = patience, progress
         self.started = time.perf_counter()
-        self.rows = held_out(problem)
+        self.rows = held_out(problem, thorough=True)
         self.steps: list[Step] = []
         self.estimate: float | None = None
         self.lowest: tuple[float, Solution] | None = None

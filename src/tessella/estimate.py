@@ -60,17 +60,18 @@ DOUBT = 100.0
 """Ratio of true and estimated error from which one of them is doubted."""
 
 
-def held_out(problem: Problem) -> list[Rows]:
+def held_out(problem: Problem, thorough: bool = False) -> list[Rows]:
     """Every equation and condition at random points, which no grid contains; measurements where
-    they were made."""
+    they were made. Data are looked at for peaks, `thorough` at four times as many points."""
     domain = problem.domain
     draw, peaks = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
+    scale = 4 if thorough else 1
 
     interior = domain.scatter(INTERIOR, draw)
     rows = []
     for equation in problem.equations:
         part = Rows(equation, problem.within(equation, interior))
-        many = partial(_inside, problem, equation, peaks)
+        many = partial(_inside, problem, equation, peaks, scale)
         rows.append(_with_peaks(part, equation.rhs, many, peaks))
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
@@ -81,24 +82,23 @@ def held_out(problem: Problem) -> list[Rows]:
         sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
         part = Rows(condition, *condition.places(domain, sample))
         if not isinstance(condition, PointCondition):
-            part = _with_peaks(
-                part, condition.value, partial(_on, problem, condition, peaks), peaks
-            )
+            there = partial(_on, problem, condition, peaks, scale)
+            part = _with_peaks(part, condition.value, there, peaks)
         rows.append(part)
     return rows
 
 
 def _inside(
-    problem: Problem, equation: Equation, draw: np.random.Generator, count: int
+    problem: Problem, equation: Equation, draw: np.random.Generator, scale: int, count: int
 ) -> tuple[Array, None]:
-    return problem.within(equation, problem.domain.scatter(count, draw)), None
+    return problem.within(equation, problem.domain.scatter(scale * count, draw)), None
 
 
 def _on(
-    problem: Problem, condition: Condition, draw: np.random.Generator, count: int
+    problem: Problem, condition: Condition, draw: np.random.Generator, scale: int, count: int
 ) -> tuple[Array, Array]:
     domain = problem.domain
-    sample = partial(domain.scatter_on, count=count // 4, draw=draw, around=domain)
+    sample = partial(domain.scatter_on, count=scale * count // 4, draw=draw, around=domain)
     return condition.places(domain, sample)
 
 

@@ -138,7 +138,7 @@ def _maps(solution: Solution) -> Figure:
             _draw_boundary(ax, domain, points, n)
             ax.set_title(title if len(shown) == 1 else f"{one.name}, {title}")
             figure.colorbar(image, ax=ax, fraction=0.046)
-    if columns == 3:
+    if columns == 3 or not solution.basis.decomposition.equal:
         _outline(axes[0, -1], solution)
     return figure
 

@@ -242,13 +242,18 @@ def _cut(
 ) -> tuple[int | list[int], tuple[tuple[float, ...] | None, ...]]:
     """Numbers of slabs, and the widths of those that are not equal."""
     d = domain.dimension
-    if not isinstance(given, Sequence) or all(np.ndim(own) == 0 for own in given):
-        return given, (None,) * d  # type: ignore[return-value]
-    if len(given) != d:
+    if isinstance(given, np.ndarray):
+        given = given.tolist()
+    if not isinstance(given, Sequence) or isinstance(given, str):
+        return given, (None,) * d
+    if len(given) != d and not (len(given) == 1 and np.ndim(given[0]) == 0):
+        few = ", ".join(["[0, 0.1, 1]", "4", "4"][:d]) + ("," if d == 1 else "")
         raise ValueError(
-            f"subdomains must be one number or one entry per axis ({', '.join(domain.axes)}), each "
-            f"a number or a list of edges, got {given!r}"
+            f"subdomains must be one number or one per axis ({', '.join(domain.axes)}), or there a "
+            f"list of all edges, e.g. ({few}), got {given!r}"
         )
+    if all(np.ndim(own) == 0 for own in given):
+        return given, (None,) * d  # type: ignore[return-value]
     counts: list[int] = []
     widths: list[tuple[float, ...] | None] = []
     for axis, (low, high), own in zip(domain.axes, domain.bounds, given, strict=True):
@@ -261,8 +266,8 @@ def _cut(
         ends = len(edges) > 1 and abs(edges[0] - low) <= near and abs(edges[-1] - high) <= near
         if edges.ndim != 1 or not ends or not np.all(np.diff(edges) > near):
             raise ValueError(
-                f"the edges of the subdomains along {axis} must increase from {low:g} to "
-                f"{high:g}, got {np.ravel(own).tolist()!r}"
+                f"the edges of the subdomains along {axis} must increase from {low:g} to {high:g}, "
+                f"by more than {near:.1g} each, got {np.ravel(own).tolist()!r}"
             )
         counts.append(len(edges) - 1)
         widths.append(tuple(_snapped(np.diff(edges), 4 * np.spacing(np.max(np.abs(edges))))))
