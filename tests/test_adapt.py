@@ -224,7 +224,7 @@ def test_a_problem_that_leaves_a_constant_open_is_refused():
 
 
 def test_a_tolerance_must_be_a_small_part_of_the_solution():
-    with pytest.raises(ValueError, match="tol=2.0 is no tolerance: it is relative to the spread"):
+    with pytest.raises(ValueError, match=r"tol=2\.0 is no tolerance: it is relative to the spread"):
         ts.solve(poisson(), tol=2.0)
 
 

@@ -60,6 +60,10 @@ NONE, FAR = 0.05, 1e4
 """Two solutions further apart than this, or with residuals further apart than this factor: the
 worse one is none, or too bad to say how good the better one is. Other bandwidths say more."""
 
+ALIKE = 3.0
+"""Other bandwidths on the same boxes of different size miss the same things: they lower an estimate
+by this factor at most."""
+
 WORTH = 4.0
 """Features that lower the residual by less than this were not what was missing."""
 
@@ -229,6 +233,8 @@ class _Walk:
         """The smallest estimate so far and whose it was."""
         self.span, self.far = math.inf, True
         """Between the residuals of the best solution and of the one it is judged by."""
+        self.by_structure = 0.0
+        """The last estimate from other features or subdomains."""
         self.slow, self.whole = 0, math.inf
         """Steps in a row that gained little, and the error that subdomains saw before a split."""
         self.compiling = self.rate = 0.0
@@ -311,6 +317,10 @@ class _Walk:
         with watch.phase("step"):
             solution = self.last = self.engine(self.problem, plan)
             found = self._judge(solution)
+        if change != "bandwidth":
+            self.by_structure = self.estimate or 0.0
+        elif not solution.basis.decomposition.equal and self.estimate is not None:
+            self.estimate = max(self.estimate, self.by_structure / ALIKE)
         if found.gain > 1:
             self.best = solution
         if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
