@@ -102,7 +102,7 @@ class Plan:
         traces on the largest separator, which is most of the work in three dimensions."""
         d, J, C = len(self.slabs), self.count, float(self.features)
         across = 1 - 1 / d
-        return new * J * C**3 + (2 * C**across * J**across) ** 3
+        return new * J * C**3 + (5 * C**across * J**across) ** 3
 
     def richer(self, rungs: int = STRIDE) -> Plan | None:
         top = len(FEATURES[len(self.subdomains)]) - 1
