@@ -88,15 +88,15 @@ def layers(problem: Problem) -> tuple[tuple[float, float], ...]:
     those with a positive one at the upper end. Coefficients may be singular on the end itself.
     """
     domain = problem.domain
+    assert isinstance(domain, Box)
     found = np.zeros((domain.dimension, 2))
-    if not isinstance(domain, Box):
-        return tuple((0.0, 0.0) for _ in domain.axes)
     draw = np.random.default_rng(SEED)
     for axis, name in enumerate(domain.axes):
         for side in (0, 1) if name not in domain.periodic else ():
             on_end = domain.scatter(FEW, draw)
             low, high = domain.bounds[axis]
-            on_end[:, axis] = (high, low)[1 - side] + (1 - 2 * side) * BESIDE * (high - low)
+            inwards = (1 - 2 * side) * BESIDE * (high - low)
+            on_end[:, axis] = domain.bounds[axis][side] + inwards
             for equation, field in itertools.product(problem.equations, problem.fields):
                 rates = _exponents(problem.terms(equation.operator, field), on_end)[axis].real
                 fastest = float(np.max(rates if side else -rates, initial=0.0))

@@ -17,7 +17,7 @@ from tessella.decomposition import Decomposition
 from tessella.determined import missing_conditions
 from tessella.domain import Box
 from tessella.enrichment import Enrichment, Functions, as_enrichment
-from tessella.estimate import disagreement, held_out
+from tessella.estimate import disagreement
 from tessella.features import Activation, RandomFeatures
 from tessella.interfaces import Glued, default_features, is_glued
 from tessella.linalg.iteration import Progress
@@ -75,8 +75,8 @@ def solve(
 
     `coupling` says how subdomains are joined. "overlap" is the paper's: windows blend neighbours
     that are `overlap` spacings wide (2 unless given). "interfaces" puts them side by side and
-    glues them by traces of degree `trace_degree` on their common faces; it is ten times
-    cheaper and more at equal error. `shared` gives all subdomains one draw (the default there), so
+    glues them by traces of degree `trace_degree` on their common faces; it is about ten times
+    faster at equal error. `shared` gives all subdomains one draw (the default there), so
     that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh of scale 1
     filtered at 1e-10 with overlap, and to sines of a bandwidth that fits `features` filtered at
     1e-14 side by side.
@@ -242,8 +242,8 @@ OVERLAP_SIGMA, SIDE_BY_SIDE_SIGMA = 1e-10, 1e-14
 """Default thresholds of the filter."""
 
 GPU_WORK = 3e10
-"""From this on a step of `tol` is solved on a GPU, if there is one: half a minute on two cores.
-Every step has shapes of its own, for which a GPU's programs take that long to compile."""
+"""From this on a step of `tol` is solved on a GPU, if there is one: some 15 s on two cores. Every
+step has shapes of its own, for which a GPU's programs take that long to compile."""
 
 SHAPE_SCALE, SHAPE_OVERSAMPLING, SHAPE_SIGMA = 1.5, 3.0, 1e-12
 """What `tol` takes on a shape. Of tanh and sines, scales from 1 to 5, 2 to 4 rows per column and
@@ -279,7 +279,8 @@ def _solve_to(
             return run(blind, *whole, shelf=shelf)
 
     if problem.exact_function is not None:
-        problem.exact_values(held_out(problem)[0].points[:2])  # shows a bad one before the work
+        few = problem.domain.scatter(2, np.random.default_rng(seed))
+        problem.exact_values(few)  # shows a bad one before the work
     with watch.phase("solve"), on_the_cpu(True):
         found = refine(problem, tol, engine, patience, progress)
     solution = dataclasses.replace(found.solution, problem=problem)
