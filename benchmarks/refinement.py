@@ -89,7 +89,7 @@ def everywhere() -> Iterator[None]:
 
     with (
         patch("tessella.adapt.split", lambda tiling, errors, axes: None),
-        patch("tessella.adapt.layers", none),
+        patch("tessella.plan.layers", none),
         patch("tessella.resolution.THIN", np.inf),
     ):
         yield

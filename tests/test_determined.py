@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.adapt import Plan, _Walk
+from tessella.adapt import _Walk
 from tessella.determined import missing_conditions
 from tessella.estimate import Judgement, disagreement
+from tessella.plan import Plan
 
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 STRIP = ts.Box(x=(0, 1), t=(0, 1))

@@ -58,6 +58,7 @@ FLOW = [
     "estimate",
     "algorithm",
     "resolution",
+    "plan",
     "adapt",
     "solve",
     "marched",

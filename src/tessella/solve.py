@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tessella.adapt import Plan, refine
+from tessella.adapt import refine
 from tessella.algorithm import run
 from tessella.arrays import on_the_cpu
 from tessella.basis import AnyBasis, Basis, Fields
@@ -25,6 +25,7 @@ from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver, by_name
 from tessella.memory import peak_mib
+from tessella.plan import Plan
 from tessella.problem import Problem
 from tessella.report import Stopwatch, error_norms
 from tessella.shelf import Shelf
