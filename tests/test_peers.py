@@ -13,6 +13,7 @@ from benchmarks.peers.registry import PEERS
 from benchmarks.peers.run import isolated, label, plan, run_all
 from benchmarks.peers.score import error_within, normalised_l1, pareto, time_to
 from benchmarks.peers.store import Store
+from benchmarks.peers.tables import print_targets
 
 import tessella as ts
 
@@ -50,27 +51,38 @@ def test_equal_error_and_equal_time_take_runs_that_happened():
     assert error_within(0.5, curve) is None
 
 
+STENCILS = {1: [4 / 5, -1 / 5, 4 / 105, -1 / 280], 2: [8 / 5, -1 / 5, 8 / 315, -1 / 560]}
+"""Central differences of eighth order, without their middle."""
+
+
+def differentiated(function, points, axis, order, h):
+    """By differences: nothing of the package takes part."""
+    step = h * np.eye(2)[axis]
+    total = -205 / 72 * function(points) if order == 2 else 0.0
+    for j, weight in enumerate(STENCILS[order], 1):
+        ahead, behind = function(points + j * step), function(points - j * step)
+        total = total + weight * (ahead + (-1) ** order * behind)
+    return total / h**order
+
+
 SQUARES = [name for name in problems.PROBLEMS if problems.get(name).kind == "square"]
 
 
 @pytest.mark.parametrize("name", SQUARES)
 def test_exact_solutions_solve_their_equations_and_vanish_on_the_sides(name):
-    """By differences of eighth order: nothing of the package takes part."""
     case = problems.get(name)
     points = 0.05 + 0.9 * np.random.default_rng(0).random((200, 2))
     h = 0.05 / case.wavenumber
-    ones = {1: [4 / 5, -1 / 5, 4 / 105, -1 / 280], 2: [8 / 5, -1 / 5, 8 / 315, -1 / 560]}
 
-    def derivative(axis, order):
-        step = h * np.eye(2)[axis]
-        total = -205 / 72 * case.exact(points) if order == 2 else 0.0
-        for j, weight in enumerate(ones[order], 1):
-            ahead, behind = case.exact(points + j * step), case.exact(points - j * step)
-            total = total + weight * (ahead + (-1) ** order * behind)
-        return total / h**order
+    def a(p):
+        return case.diffusion(p[:, 0], p[:, 1], np) + np.zeros(len(p))
 
-    left = -case.a * (derivative(0, 2) + derivative(1, 2)) + case.c * case.exact(points)
-    left += case.b[0] * derivative(0, 1) + case.b[1] * derivative(1, 1)
+    left = case.c * case.exact(points)
+    for axis in range(2):
+        first, second = (differentiated(case.exact, points, axis, k, h) for k in (1, 2))
+        left += (case.b[axis] - differentiated(a, points, axis, 1, 0.01)) * first - a(
+            points
+        ) * second
     f = case.source(points[:, 0], points[:, 1], np)
     assert np.max(np.abs(left - f)) < 1e-6 * (case.a * case.wavenumber**2)
     line = np.linspace(0, 1, 7)
@@ -80,6 +92,45 @@ def test_exact_solutions_solve_their_equations_and_vanish_on_the_sides(name):
             np.column_stack([side + 0 * line, line]),
         ):
             assert np.max(np.abs(case.exact(wall))) < 1e-12
+
+
+@pytest.mark.parametrize("n", [4, 6])
+def test_the_variable_coefficient_has_the_slopes_it_says_and_the_laplacians_solution(n):
+    case, plain = problems.get(f"variable-{n}"), problems.get(f"laplace-{n}")
+    points = case.points[::97]
+    x, y = points.T
+    for axis, slope in enumerate(case.varying.slopes):
+        there = differentiated(lambda p: case.varying.value(*p.T, np), points, axis, 1, 0.01)
+        np.testing.assert_allclose(slope(x, y, np), there, atol=1e-11)
+    np.testing.assert_allclose(case.varying.at(points), case.diffusion(x, y, np), rtol=1e-14)
+    assert np.min(case.diffusion(x, y, np)) > 0.4
+    np.testing.assert_array_equal(case.exact(points), plain.exact(points))
+
+
+def test_a_variable_coefficient_is_one_function_however_often_it_is_stated():
+    """Or every solve would compile its slopes anew, and none would be warm."""
+    case = problems.get("variable-4")
+    assert len({case.varying.at for _ in range(2)}) == 1
+
+
+def test_the_disc_with_a_hole_has_its_exact_solution():
+    case = problems.get("disc-with-hole")
+    points = case.points[::41]
+    assert np.all(np.hypot(*points.T) < 1) and np.all(np.hypot(*(points.T - [[0.25], [0.1]])) > 0.3)
+    left = -sum(differentiated(case.exact, points, axis, 2, 0.01) for axis in range(2))
+    np.testing.assert_allclose(left, case.source(*points.T, np), atol=1e-9)
+    np.testing.assert_array_equal(case.outside(*points.T, np), case.exact(points))
+    np.testing.assert_array_equal(case.inside(*points.T, np), case.exact(points))
+    stated = case.stated()
+    assert stated.domain.parts == ("outside", "hole")
+    np.testing.assert_array_equal(stated.equations[0].rhs(points), case.source(*points.T, np))
+
+
+def test_the_four_holes_are_the_gallerys():
+    case, stated = problems.get("four-holes"), ts.gallery.get("four-holes").problem()
+    assert case.stated().domain == stated.domain
+    assert case.stated().conditions == stated.conditions
+    np.testing.assert_array_equal(case.exact(case.points), stated.exact_values(case.points))
 
 
 def test_the_laplacian_is_the_gallerys():
@@ -104,6 +155,22 @@ def test_every_peer_has_runs_or_a_reason_and_a_look(name):
             json.dumps(one)
             assert label(one)
             assert curve_name({"peer": peer.name, "settings": one}) in LOOKS
+
+
+def test_ngsolve_follows_curved_edges():
+    pytest.importorskip("ngsolve")
+    for name, width in (("disc-with-hole", 0.5), ("four-holes", 0.2)):
+        case = problems.get(name)
+        found = PEERS["NGSolve"].solve(case, degree=8, threads=1, width=width)
+        assert normalised_l1(found(case.points), case.exact(case.points)) < 1e-6
+
+
+def test_jaxhps_is_given_every_coefficient():
+    pytest.importorskip("jaxhps")
+    for name, p, levels in (("variable-4", 12, 3), ("layer", 12, 2), ("helmholtz", 12, 3)):
+        case = problems.get(name)
+        found = PEERS["jaxhps"].solve(case, p=p, levels=levels)
+        assert normalised_l1(found(case.points), case.exact(case.points)) < 3e-3
 
 
 def test_a_missing_package_is_a_reason_not_a_silence(monkeypatch):
@@ -134,6 +201,40 @@ def test_finished_runs_are_kept_at_once_and_not_run_again(tmp_path, monkeypatch)
     run_all(Store(path, {}), *arguments, redo=True)
     assert len(calls) == 3 + 3 + 5
     assert len(json.loads(path.read_text())["runs"]) == 5
+
+
+def test_runs_of_sizes_no_longer_made_are_forgotten(tmp_path, monkeypatch):
+    found = {"error": 1e-3, "cold": 1.0, "warm": 1.0, "repeats": 0}
+    monkeypatch.setattr("benchmarks.peers.run.isolated", lambda *_: found)
+    store = Store(tmp_path / "peers.json", {})
+    for peer in ("SciPy DOP853", "tessella"):
+        old = {"problem": "oscillator-60", "peer": peer, "settings": {"rtol": 0.5}}
+        store.add({**old, **found})
+    run_all(store, ["oscillator-60"], ["SciPy DOP853"])
+    left = [r for r in Store(store.path, {}).of("oscillator-60") if r["settings"]["rtol"] == 0.5]
+    assert [r["peer"] for r in left] == ["tessella"]
+
+
+def test_times_to_targets_are_those_of_runs_with_ours_over_theirs(capsys):
+    runs = {
+        "tessella": [(1.0, 1e-7), (3.0, 1e-9)],
+        "NGSolve": [(0.5, 1e-6), (2.0, 1e-12)],
+        "jaxhps": [],
+    }
+    records = [
+        {"peer": peer, "settings": {}, "warm": t, "cold": 2 * t, "error": e}
+        for peer, all_runs in runs.items()
+        for t, e in all_runs
+    ]
+    records.append({"peer": "jaxhps", "settings": {}, "failed": "no memory"})
+    print_targets({"laplace-3": records}, ["tessella", "NGSolve", "jaxhps", "pyrfm"], "warm")
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()[2:]]
+    assert lines[0] == ["problem", "error", "tessella", "NGSolve", "jaxhps"]
+    assert lines[1] == ["laplace-3", "1e-06", "1", "0.5", "(2)", "–"]
+    assert lines[2] == ["laplace-3", "1e-08", "3", "2", "(1.5)", "–"]
+    assert lines[3] == ["laplace-3", "1e-11", "–", "2", "–"]
+    print_targets({"laplace-3": []}, ["tessella"], "warm")
+    assert capsys.readouterr().out == ""
 
 
 def test_a_run_that_fails_or_takes_too_long_is_a_record_with_its_reason():

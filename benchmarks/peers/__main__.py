@@ -1,4 +1,4 @@
-"""tessella beside other software: error against time on ten problems.
+"""tessella beside other software: error against time, and the time to equal errors.
 
 Finished runs are kept in results/peers/ and not run again; --redo runs them all the same.
 """
@@ -13,7 +13,7 @@ from benchmarks.peers.problems import PROBLEMS
 from benchmarks.peers.registry import PEERS
 from benchmarks.peers.run import METRIC, TIMING, run_all
 from benchmarks.peers.store import Store, machine, versions
-from benchmarks.peers.tables import print_problem, print_ratios, print_recipe
+from benchmarks.peers.tables import print_problem, print_recipe, print_targets
 
 QUICK_PROBLEMS = ("oscillator-60", "laplace-3")
 SLOW_PEERS = ("tessella tol", "tessella overlap", "DeepXDE")
@@ -62,7 +62,8 @@ def main(arguments: list[str] | None = None) -> None:
             if problem == name:
                 print(f"  {peer} left out: {reason}")
         plot_problem(name, records, out / f"{name}.png")
-    print_ratios(by_problem)
+    for clock in ("warm", "cold"):
+        print_targets(by_problem, peers, clock)
     print_recipe(by_problem)
     print(f"\n{store.path} and pictures beside it")
 

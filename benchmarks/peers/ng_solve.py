@@ -1,4 +1,4 @@
-"""NGSolve: high-order elements on the square, condensed; a Taylor scheme in time for the wave."""
+"""NGSolve: high-order elements, condensed, curved at holes; a Taylor scheme in time for waves."""
 
 from __future__ import annotations
 
@@ -9,24 +9,62 @@ from typing import Any
 
 import numpy as np
 
+import tessella as ts
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
-from benchmarks.peers.problems import Array, Case, Oscillator, Square, Wave
+from benchmarks.peers.problems import HOLE, Array, Case, Formula, Oscillator, Plate, Square
 
-CELLS: dict[str, dict[int, tuple[int, ...]]] = {
-    "laplace-3": {4: (16, 32, 64), 8: (4, 6, 8, 12), 10: (4, 6, 8), 12: (4, 6, 8, 12)},
-    "laplace-4": {4: (32, 64, 128), 8: (8, 12, 16, 24), 10: (8, 12, 16), 12: (8, 12, 16)},
-    "laplace-5": {4: (64, 128), 8: (16, 24, 32, 48), 10: (16, 24, 32), 12: (16, 24, 32)},
-    "laplace-6": {4: (64, 128), 8: (32, 48, 64, 96), 10: (32, 48, 64), 12: (32, 48, 64)},
-    "helmholtz": {4: (16, 32, 64), 8: (8, 16, 24, 32), 10: (8, 12, 16), 12: (8, 16, 24)},
-    "layer": {4: (32, 64), 8: (8, 16, 32), 10: (8, 16, 24), 12: (8, 16, 24)},
-}
+Cells = dict[int, tuple[int, ...]]
 """Cells per side by degree."""
 
-LARGEST_QUADRILATERAL = 10
-"""Above this degree quadrilaterals assemble a hundred times slower, and triangles win; below it
-quadrilaterals of half as many cells per side give the same error."""
+WAVES_4: Cells = {
+    4: (32, 64, 128),
+    8: (8, 12, 14, 16, 24),
+    10: (8, 9, 12, 14, 16, 28),
+    12: (8, 12, 16),
+    15: (16,),
+}
+WAVES_6: Cells = {
+    4: (64, 128),
+    8: (32, 48, 56, 64, 96),
+    10: (32, 36, 48, 56, 64, 112),
+    12: (32, 48, 64),
+    15: (64,),
+}
 
-WAVE_CELLS: dict[str, dict[int, tuple[int, ...]]] = {
+CELLS: dict[str, Cells] = {
+    "laplace-3": {
+        4: (16, 32, 64),
+        8: (4, 6, 7, 8, 12),
+        10: (4, 5, 6, 7, 8, 14),
+        12: (4, 6, 8, 12),
+        15: (8,),
+    },
+    "laplace-4": WAVES_4,
+    "laplace-5": {
+        4: (64, 128),
+        8: (16, 24, 28, 32, 48),
+        10: (16, 18, 24, 28, 32, 56),
+        12: (16, 24, 32),
+        15: (32,),
+    },
+    "laplace-6": WAVES_6,
+    "variable-4": WAVES_4,
+    "variable-6": WAVES_6,
+    "helmholtz": {4: (16, 32, 64), 8: (8, 16, 24, 32), 10: (8, 12, 16, 24), 12: (8, 16, 20, 24)},
+    "layer": {4: (32, 64), 8: (8, 16, 32), 10: (8, 16, 24), 12: (8, 12, 16, 24)},
+}
+
+LARGEST_QUADRILATERAL = 10
+"""Above this degree quadrilaterals assemble several times slower, and triangles win, which do so
+above 15; below it quadrilaterals of half as many cells per side give the same error."""
+
+WIDTHS: dict[str, dict[int, tuple[float, ...]]] = {
+    "four-holes": {8: (0.2, 0.1, 0.05), 10: (0.2, 0.1), 12: (0.2, 0.1, 0.05), 15: (0.2, 0.1)},
+    "disc-with-hole": {8: (0.5, 0.25), 10: (0.5, 0.25), 12: (0.5, 0.25)},
+}
+"""Largest width of curved triangles by degree."""
+
+WAVE_CELLS: dict[str, Cells] = {
     "wave-0.2": {4: (12, 24), 8: (8, 12, 16)},
     "wave-0.1": {4: (24, 48), 8: (16, 24)},
 }
@@ -37,31 +75,35 @@ TERMS = 4
 STEP = {4: 0.11, 8: 0.035}
 """Time step in units of a cell's width, by degree: within the scheme's stability limit."""
 
+THREADED = 8
+"""From this degree on runs are made with one thread and with all, below with one."""
+
 
 def sizes(name: str, case: Case) -> list[Settings]:
     if isinstance(case, Oscillator):
         raise NotApplicableError("a boundary value code, not one for initial value problems")
-    table = CELLS if isinstance(case, Square) else WAVE_CELLS
+    key: str = "width" if isinstance(case, Plate) else "cells"
+    table: dict[str, Any] = {"plate": WIDTHS, "square": CELLS, "wave": WAVE_CELLS}[case.kind]
     threads = sorted({1, os.cpu_count() or 1})
     return [
-        {"degree": p, "cells": n, "threads": t}
-        for p, all_cells in table[name].items()
-        for n in all_cells
-        for t in (threads if p == 8 else threads[:1])
+        {"degree": p, key: size, "threads": t}
+        for p, all_sizes in table[name].items()
+        for size in all_sizes
+        for t in (threads if p >= THREADED else threads[:1])
     ]
 
 
-def solve(case: Square | Wave, degree: int, cells: int, threads: int) -> Answer:
+def solve(case: Case, degree: int, threads: int, **size: float) -> Answer:
     import ngsolve as ng
 
     ng.ngsglobals.msg_level = 0
     ng.SetNumThreads(threads)
+    run: Any = {"plate": _curved, "square": _static, "wave": _stepped}[case.kind]
     with ng.TaskManager() if threads > 1 else contextlib.nullcontext():
-        run = _static if isinstance(case, Square) else _stepped
-        return run(case, degree, cells)
+        return run(case, degree, **size)  # type: ignore[no-any-return]
 
 
-def _static(case: Any, degree: int, cells: int) -> Answer:
+def _static(case: Square, degree: int, cells: int) -> Answer:
     import ngsolve as ng
     from ngsolve.meshes import MakeStructured2DMesh
 
@@ -69,21 +111,68 @@ def _static(case: Any, degree: int, cells: int) -> Answer:
     space = ng.H1(mesh, order=degree, dirichlet=".*")
     u, v = space.TnT()
     advected = any(case.b)
-    form = case.a * ng.grad(u) * ng.grad(v) + case.c * u * v
+    form = case.diffusion(ng.x, ng.y, ng) * ng.grad(u) * ng.grad(v) + case.c * u * v
     if advected:
         form = form + ng.CoefficientFunction(case.b) * ng.grad(u) * v
     A = ng.BilinearForm(space, condense=True, symmetric=not advected)
     A += form * ng.dx
-    f = ng.LinearForm(case.source(ng.x, ng.y, ng) * v * ng.dx(bonus_intorder=4))
-    A.Assemble()
-    f.Assemble()
     found = ng.GridFunction(space)
-    solver = "umfpack" if advected else "sparsecholesky"
-    f.vec.data += A.harmonic_extension_trans * f.vec
-    found.vec.data = A.mat.Inverse(space.FreeDofs(True), inverse=solver) * f.vec
-    found.vec.data += A.harmonic_extension * found.vec
-    found.vec.data += A.inner_solve * f.vec
+    _condensed(A, _load(space, case.source), found, "umfpack" if advected else "sparsecholesky")
     return lambda points: _values(found, mesh, points)
+
+
+def _curved(case: Plate, degree: int, width: float) -> Answer:
+    import ngsolve as ng
+
+    mesh = ng.Mesh(_geometry(case).GenerateMesh(maxh=width))
+    mesh.Curve(degree)
+    space = ng.H1(mesh, order=degree, dirichlet=".*")
+    u, v = space.TnT()
+    A = ng.BilinearForm(space, condense=True, symmetric=True)
+    A += ng.grad(u) * ng.grad(v) * ng.dx
+    found = ng.GridFunction(space)
+    edges = {OUTLINE: case.outside, HOLE: case.inside}
+    given = {on: f(ng.x, ng.y, ng) if callable(f) else f for on, f in edges.items()}
+    found.Set(mesh.BoundaryCF(given), ng.BND)
+    _condensed(A, _load(space, case.source), found, "sparsecholesky")
+    return lambda points: _values(found, mesh, points)
+
+
+OUTLINE = "outline"
+
+
+def _geometry(case: Plate) -> Any:
+    from netgen.geom2d import Circle, CSG2d, Rectangle
+
+    if isinstance(case.outline, ts.Ball):
+        shape = Circle(case.outline.centre, case.outline.radius, bc=OUTLINE)
+    else:
+        shape = Rectangle(*zip(*case.outline.bounds, strict=True), bc=OUTLINE)
+    for hole in case.holes:
+        shape = shape - Circle(hole.centre, hole.radius, bc=HOLE)
+    geometry = CSG2d()
+    geometry.Add(shape)
+    return geometry
+
+
+def _load(space: Any, source: Formula | None) -> Any:
+    import ngsolve as ng
+
+    f = ng.LinearForm(space)
+    if source is not None:
+        f += source(ng.x, ng.y, ng) * space.TestFunction() * ng.dx(bonus_intorder=4)
+    return f.Assemble().vec
+
+
+def _condensed(A: Any, f: Any, found: Any, solver: str) -> None:
+    """Solve A found = f, where `found` holds the boundary values; inner unknowns eliminated."""
+    A.Assemble()
+    free = found.space.FreeDofs(True)
+    f.data -= A.mat * found.vec
+    f.data += A.harmonic_extension_trans * f
+    found.vec.data += A.mat.Inverse(free, inverse=solver) * f
+    found.vec.data += A.harmonic_extension * found.vec
+    found.vec.data += A.inner_solve * f
 
 
 def _values(found: Any, mesh: Any, points: Array) -> Array:
@@ -145,9 +234,10 @@ def _stepped(case: Any, degree: int, cells: int) -> Answer:
 
 NGSOLVE = Peer(
     "NGSolve",
-    "H1 of degree 4, 8, 10 on uniform squares, 12 on uniform triangles, condensed, sparse "
-    "Cholesky (UMFPACK if not symmetric); one thread, degree 8 also with all. Wave: degree 4 and "
-    f"8 in space, cosine scheme of order {2 * TERMS} in time at about its largest stable step",
+    "H1 of degree 4, 8, 10 on uniform squares, 12, 15 on uniform triangles, 8 to 15 on curved "
+    "triangles at holes, condensed, sparse Cholesky (UMFPACK if not symmetric); one thread, from "
+    f"degree {THREADED} also with all. Wave: degree 4 and 8 in space, cosine scheme of order "
+    f"{2 * TERMS} in time at about its largest stable step",
     sizes,
     solve,
     requires=("ngsolve",),

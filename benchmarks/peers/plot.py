@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.peers.problems import PROBLEMS
-from benchmarks.peers.score import pareto
+from benchmarks.peers.score import TARGETS, pareto
 from benchmarks.peers.tables import finished
 
 LOOKS: dict[str, tuple[str, str]] = {
@@ -23,6 +23,8 @@ LOOKS: dict[str, tuple[str, str]] = {
     "NGSolve p = 8": ("#0072B2", "^"),
     "NGSolve p = 10": ("#0072B2", "s"),
     "NGSolve p = 12": ("#0072B2", "D"),
+    "NGSolve p = 15": ("#0072B2", "P"),
+    "jaxhps": ("#6A3D9A", "d"),
     "fastlsq": ("#009E73", "P"),
     "pyrfm": ("#7F7F7F", "p"),
     "DeepXDE": ("#B8A800", "h"),
@@ -61,7 +63,9 @@ def plot_problem(name: str, records: Iterable[dict[str, Any]], path: Path) -> Pa
         for r in own:
             if r not in front:
                 axes.plot(r["warm"], r["error"], color=colour, marker=marker, ms=4, alpha=0.5)
-            if r["cold"] > 1.5 * r["warm"] and r["peer"].startswith(("tessella", "paper")):
+            if r["cold"] > 1.5 * r["warm"] and r["peer"].startswith(
+                ("tessella", "paper", "jaxhps")
+            ):
                 axes.plot(r["cold"], r["error"], color=colour, marker=marker, mfc="none", ms=6)
         ends.append((times[-1], errors[-1], curve, colour))
     best = pareto([(r["warm"], r["error"]) for r in done])
@@ -77,12 +81,21 @@ def plot_problem(name: str, records: Iterable[dict[str, Any]], path: Path) -> Pa
     axes.set(xscale="log", yscale="log", title=PROBLEMS[name][0])
     axes.set_xlabel("seconds, warm (hollow: cold, with compilation)")
     axes.set_ylabel("mean |u - exact| / std(exact)")
+    for target in TARGETS:
+        if min(r["error"] for r in done) <= target <= max(r["error"] for r in done):
+            axes.axhline(target, color="0.7", lw=0.8, ls=":", zorder=0)
     axes.grid(True, which="major", color="0.92")
     axes.spines[["top", "right"]].set_visible(False)
     low, high = axes.get_xlim()
     axes.set_xlim(low, high * (high / low) ** 0.22)
     _label_ends(axes, ends)
-    axes.text(0.01, 0.01, "grey band: Pareto front", transform=axes.transAxes, color="0.45")
+    axes.text(
+        0.01,
+        0.01,
+        "grey band: Pareto front, dotted: errors compared",
+        transform=axes.transAxes,
+        color="0.45",
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=150)
     plt.close(figure)

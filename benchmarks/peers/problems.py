@@ -1,19 +1,23 @@
 """The problems all peers solve: coefficients, data, exact solution, and one test grid each.
 
-Data are written as formulas of (x, y, library), so that NumPy, NGSolve and PyTorch read the same
-text. Every problem on the square is -a Laplace(u) + b . grad(u) + c u = f with u = 0 on its sides.
+Data are written as formulas of (x, y, library), so that NumPy, JAX, NGSolve and PyTorch read the
+same text. Every problem on the square is -div(a grad(u)) + b . grad(u) + c u = f with u = 0 on its
+sides.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
+from operator import sub
 from typing import Any, ClassVar
 
+import jax.numpy as jnp
 import numpy as np
 
 import tessella as ts
+from tessella.reference.four_holes import CENTRES, RADIUS, table
 from tessella.reference.series import GaussianWave
 
 Array = np.ndarray
@@ -51,8 +55,20 @@ class Oscillator:
 
 
 @dataclass(frozen=True)
+class Varying:
+    """A coefficient that varies, and its slopes for those who expand div(a grad(u)) by hand."""
+
+    value: Formula
+    slopes: tuple[Formula, Formula]
+
+    def at(self, points: Any) -> Any:
+        """For tessella, which differentiates it; a method, so that two statements share it."""
+        return self.value(points[:, 0], points[:, 1], jnp)
+
+
+@dataclass(frozen=True)
 class Square:
-    """-a Laplace(u) + b . grad(u) + c u = f on the unit square, u = 0 on its sides."""
+    """-div(a grad(u)) + b . grad(u) + c u = f on the unit square, u = 0 on its sides."""
 
     source: Formula
     solution: Callable[[Array], Array]
@@ -61,6 +77,8 @@ class Square:
     a: float = 1.0
     b: tuple[float, float] = (0.0, 0.0)
     c: float = 0.0
+    varying: Varying | None = None
+    """In place of `a`, which then is its size only."""
     kind: ClassVar[str] = "square"
     axes: ClassVar[tuple[str, ...]] = ("x", "y")
 
@@ -71,9 +89,16 @@ class Square:
     def exact(self, points: Array) -> Array:
         return self.solution(points)
 
+    def diffusion(self, x: Any, y: Any, library: Any) -> Any:
+        """a(x, y): a number where it is constant."""
+        return self.a if self.varying is None else self.varying.value(x, y, library)
+
     def stated(self) -> ts.Problem:
         """As a person would state it: soft boundary values, no ansatz."""
         operator: Any = -self.a * ts.Laplacian()
+        if self.varying is not None:
+            x, y = (first @ (self.varying.at * first) for first in (ts.D(x=1), ts.D(y=1)))
+            operator = -(x + y)
         for factor, first in zip(self.b, (ts.D(x=1), ts.D(y=1)), strict=True):
             if factor:
                 operator = operator + factor * first
@@ -133,25 +158,89 @@ class Wave:
         )
 
 
-Case = Oscillator | Square | Wave
+@dataclass(frozen=True)
+class Plate:
+    """-Laplace(u) = f on a square or a disc without smaller discs, u given on all edges."""
+
+    outline: ts.Box | ts.Ball
+    holes: tuple[ts.Ball, ...]
+    outside: Formula | float
+    """u on the outline."""
+    inside: Formula | float
+    """u on the holes."""
+    solution: Callable[[Array], Array]
+    points: Array
+    source: Formula | None = None
+    """None is zero."""
+    kind: ClassVar[str] = "plate"
+    axes: ClassVar[tuple[str, ...]] = ("x", "y")
+
+    def exact(self, points: Array) -> Array:
+        return self.solution(points)
+
+    def stated(self) -> ts.Problem:
+        """As a person would state it: soft boundary values, no ansatz."""
+        return ts.Problem(
+            reduce(sub, self.holes, self.outline),
+            ts.Equation(-ts.Laplacian(), _of_points(self.source or 0.0)),
+            [
+                ts.Dirichlet(_of_points(self.outside), on=self.outline.parts),
+                ts.Dirichlet(_of_points(self.inside), on=HOLE),
+            ],
+        )
+
+
+HOLE = "hole"
+"""What the edges of all holes are called."""
+
+
+def _of_points(formula: Formula | float) -> Any:
+    return (lambda p: formula(p[:, 0], p[:, 1], np)) if callable(formula) else formula
+
+
+Case = Oscillator | Square | Wave | Plate
+
+
+def _scales(n: int) -> list[float]:
+    return [np.pi * 2.0**i for i in range(1, n + 1)]
+
+
+def _mean_of_waves(p: Array, n: int) -> Array:
+    """The mean of sin(w x) sin(w y) over n scales."""
+    waves = (np.sin(w * p[:, 0]) * np.sin(w * p[:, 1]) for w in _scales(n))
+    return np.asarray(sum(waves)) / n
 
 
 def laplace(n: int) -> Square:
     """n scales 2, 4, ..., 2^n."""
-    scales = [2.0**i for i in range(1, n + 1)]
 
     def source(x: Any, y: Any, library: Any) -> Any:
-        terms = (
-            2 * (np.pi * w) ** 2 * library.sin(np.pi * w * x) * library.sin(np.pi * w * y)
-            for w in scales
-        )
-        return sum(terms) / n
+        return sum(2 * w**2 * library.sin(w * x) * library.sin(w * y) for w in _scales(n)) / n
 
-    def solution(p: Array) -> Array:
-        waves = (np.sin(np.pi * w * p[:, 0]) * np.sin(np.pi * w * p[:, 1]) for w in scales)
-        return np.asarray(sum(waves)) / n
+    return Square(source, partial(_mean_of_waves, n=n), np.pi * 2**n)
 
-    return Square(source, solution, np.pi * 2**n)
+
+def variable(n: int) -> Square:
+    """The solution of the Laplacian's problem, where a = 1 + sin(3 x) cos(2 y) / 2."""
+    a = Varying(
+        lambda x, y, library: 1 + 0.5 * library.sin(3 * x) * library.cos(2 * y),
+        (
+            lambda x, y, library: 1.5 * library.cos(3 * x) * library.cos(2 * y),
+            lambda x, y, library: -library.sin(3 * x) * library.sin(2 * y),
+        ),
+    )
+
+    def source(x: Any, y: Any, library: Any) -> Any:
+        laplacian, u_x, u_y = 0.0, 0.0, 0.0
+        for w in _scales(n):
+            sin_x, sin_y = library.sin(w * x), library.sin(w * y)
+            laplacian = laplacian - 2 * w**2 * sin_x * sin_y
+            u_x = u_x + w * library.cos(w * x) * sin_y
+            u_y = u_y + w * sin_x * library.cos(w * y)
+        a_x, a_y = (slope(x, y, library) for slope in a.slopes)
+        return -(a.value(x, y, library) * laplacian + a_x * u_x + a_y * u_y) / n
+
+    return Square(source, partial(_mean_of_waves, n=n), np.pi * 2**n, varying=a)
 
 
 def helmholtz(k: float = 30.0, width: float = 0.025) -> Square:
@@ -199,14 +288,54 @@ def layer(epsilon: float = 0.01) -> Square:
     return Square(source, solution, 1 / epsilon, a=epsilon, b=(1.0, 0.0))
 
 
+def four_holes() -> Plate:
+    """The gallery's: u = 1 on a square and 0 on four discs, harmonic between; known at points."""
+    points, values = table()
+    return Plate(
+        ts.Box(x=(-0.5, 0.5), y=(-0.5, 0.5)),
+        tuple(ts.Ball(x=x, y=y, radius=RADIUS, name=HOLE) for x, y in CENTRES),
+        outside=1.0,
+        inside=0.0,
+        solution=ts.Reference(points, values),
+        points=points,
+    )
+
+
+def disc_with_hole() -> Plate:
+    """u = exp(x) sin(2 y) + cos(3 x y) on the unit disc without a disc of 0.3 off its centre."""
+
+    def u(x: Any, y: Any, library: Any) -> Any:
+        return library.exp(x) * library.sin(2 * y) + library.cos(3 * x * y)
+
+    def source(x: Any, y: Any, library: Any) -> Any:
+        waves = 9 * (x * x + y * y) * library.cos(3 * x * y)
+        return 3 * library.exp(x) * library.sin(2 * y) + waves
+
+    outline = ts.Ball(x=0.0, y=0.0, radius=1.0, name="outside")
+    hole = ts.Ball(x=0.25, y=0.1, radius=0.3, name=HOLE)
+    grid = interior_grid((-1, 1, 199), (-1, 1, 199))
+    return Plate(
+        outline,
+        (hole,),
+        outside=u,
+        inside=u,
+        solution=_of_points(u),
+        points=grid[(outline - hole).contains(grid)],
+        source=source,
+    )
+
+
 PROBLEMS: dict[str, tuple[str, Callable[[], Case]]] = {
     "oscillator-60": ("oscillator, omega_0 = 60", partial(Oscillator, 60.0)),
     "oscillator-580": ("oscillator, omega_0 = 580", partial(Oscillator, 580.0)),
     **{f"laplace-{n}": (f"Laplacian, n = {n}", partial(laplace, n)) for n in (3, 4, 5, 6)},
+    **{f"variable-{n}": (f"variable coefficient, n = {n}", partial(variable, n)) for n in (4, 6)},
     "wave-0.2": ("wave, lambda = 0.2, T = 0.5", partial(Wave, 0.2, 0.5)),
     "wave-0.1": ("wave, lambda = 0.1, T = 1", partial(Wave, 0.1, 1.0)),
     "helmholtz": ("Helmholtz, k = 30, Gaussian source of width 0.025", helmholtz),
     "layer": ("advection-diffusion, layer of width 0.01", layer),
+    "four-holes": ("Laplace's equation on a square with four holes", four_holes),
+    "disc-with-hole": ("Poisson's equation on a disc with a hole", disc_with_hole),
 }
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.peers.deep_xde import DEEPXDE
+from benchmarks.peers.jax_hps import JAXHPS
 from benchmarks.peers.ng_solve import NGSOLVE
 from benchmarks.peers.ours import IN_SLABS, OVERLAPPING, SIDE_BY_SIDE, TO_TOLERANCE
 from benchmarks.peers.peer import Peer
@@ -22,6 +23,7 @@ PEERS: dict[str, Peer] = {
         DOP853,
         SCIKIT_FEM,
         NGSOLVE,
+        JAXHPS,
         FASTLSQ,
         PYRFM_PEER,
         DEEPXDE,

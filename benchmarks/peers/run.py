@@ -112,6 +112,8 @@ def run_all(
     for name, peer, all_settings, reason in plan(names, peers, quick):
         if reason is not None:
             left_out[name, peer] = reason
+        elif not quick:
+            store.keep_only(name, peer, all_settings)
         for settings in all_settings:
             record = {"problem": name, "peer": peer, "settings": settings}
             if record in store and not redo:

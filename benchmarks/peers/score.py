@@ -7,6 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+TARGETS = (1e-6, 1e-8, 1e-11)
+"""Errors to which times are compared."""
+
 Point = tuple[float, float]
 """(seconds, error)"""
 

@@ -22,6 +22,7 @@ PACKAGES = (
     "torch",
     "scikit-fem",
     "ngsolve",
+    "jaxhps",
     "deepxde",
 )
 
@@ -72,6 +73,13 @@ class Store:
         part = self.path.with_suffix(".part")
         part.write_text(text + "\n")
         part.replace(self.path)
+
+    def keep_only(self, problem: str, peer: str, settings: Iterable[dict[str, Any]]) -> None:
+        """Forget a peer's runs of sizes it no longer makes: of an older table, or machine."""
+        wanted = {key({"problem": problem, "peer": peer, "settings": one}) for one in settings}
+        for name, record in list(self.records.items()):
+            if (record["problem"], record["peer"]) == (problem, peer) and name not in wanted:
+                del self.records[name]
 
     def of(self, problem: str) -> Iterable[dict[str, Any]]:
         return [r for r in self.records.values() if r["problem"] == problem]

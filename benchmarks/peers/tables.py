@@ -1,4 +1,4 @@
-"""What the stored runs say: a table per problem, and ratios against the nearest rivals."""
+"""What the stored runs say: a table per problem, times to equal error, the paper's recipe."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 from benchmarks.harness import table
 from benchmarks.peers.problems import PROBLEMS
 from benchmarks.peers.run import label
-from benchmarks.peers.score import Point, error_within, pareto, time_to
+from benchmarks.peers.score import TARGETS, Point, error_within, pareto, time_to
 
 Records = Iterable[dict[str, Any]]
 
@@ -40,26 +40,33 @@ def print_problem(name: str, records: Records) -> None:
         table(f"{PROBLEMS[name][0]} ({name})", rows)
 
 
-def print_ratios(by_problem: dict[str, Records]) -> None:
-    """Time for equal error, tessella over NGSolve, on the Laplacian."""
+OURS = ("tessella", "tessella march")
+
+
+def print_targets(by_problem: dict[str, Records], peers: Iterable[str], clock: str) -> None:
+    """Seconds to each target by peer, in brackets tessella's time over it; – where none got there.
+
+    The time of a peer is that of its fastest run that is at least as accurate.
+    """
     rows = []
-    for name in (f"laplace-{n}" for n in (3, 4, 5, 6)):
-        records = list(by_problem.get(name, ()))
-        for error in (1e-6, 1e-8):
-            times = [time_to(error, curve(records, p)) for p in ("tessella", "NGSolve")]
-            cold = [time_to(error, curve(records, p, "cold")) for p in ("tessella", "NGSolve")]
-            rows.append(
-                {
-                    "problem": name,
-                    "error": f"{error:g}",
-                    "tessella warm s": times[0],
-                    "NGSolve warm s": times[1],
-                    "ratio warm": _ratio(times[0], times[1]),
-                    "ratio cold": _ratio(cold[0], cold[1]),
-                }
-            )
-    if any(row["tessella warm s"] or row["NGSolve warm s"] for row in rows):
-        table("time for equal error, tessella / NGSolve (fastest run at least as accurate)", rows)
+    for name, records in by_problem.items():
+        records = list(records)
+        for error in TARGETS:
+            ran = [p for p in peers if any(r["peer"] == p for r in records)]
+            times = {peer: time_to(error, curve(records, peer, clock)) for peer in ran}
+            ours = min((t for p, t in times.items() if p in OURS and t is not None), default=None)
+            cells = {p: _time(t, None if p in OURS else ours) for p, t in times.items()}
+            rows.append({"problem": name, "error": f"{error:.0e}", **cells})
+    heads = list(dict.fromkeys(head for row in rows for head in row))
+    if len(heads) > 2:
+        title = f"seconds to an error, {clock} (tessella's over it)"
+        table(title, [{head: row.get(head) for head in heads} for row in rows])
+
+
+def _time(seconds: float | None, ours: float | None) -> str:
+    if seconds is None:
+        return "–"
+    return f"{seconds:.3g}" if ours is None else f"{seconds:.3g} ({ours / seconds:.2g})"
 
 
 def print_recipe(by_problem: dict[str, Records]) -> None:

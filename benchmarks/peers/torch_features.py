@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
-from benchmarks.peers.problems import Array, Case, Oscillator, Square, Wave
+from benchmarks.peers.problems import Array, Case, Oscillator, Plate, Square, Wave
 
 SCALE = 0.8
 """fastlsq's bandwidth, in units of the largest wavenumber of the data, which it is told: its own
@@ -83,7 +83,13 @@ def _system(case: Oscillator | Square, rows: int, values: Any, derivative: Any) 
     return torch.cat([A / weight, values(s)]), torch.cat([f / weight, torch.zeros(len(s), 1)])
 
 
+def _refuse_others(case: Case) -> None:
+    if isinstance(case, Plate) or (isinstance(case, Square) and case.varying is not None):
+        raise NotApplicableError("set up here for constant coefficients on boxes")
+
+
 def fastlsq_sizes(name: str, case: Case) -> list[Settings]:
+    _refuse_others(case)
     if isinstance(case, Wave):
         raise NotApplicableError("one dense matrix: too few global features fit for this wave")
     counts: Any = (500, 1000, 2000)
@@ -127,6 +133,7 @@ PYRFM: dict[str, list[tuple[int, int]]] = {
 
 
 def pyrfm_sizes(name: str, case: Case) -> list[Settings]:
+    _refuse_others(case)
     if isinstance(case, Wave):
         raise NotApplicableError("one dense matrix: too few features fit for this wave")
     if name not in PYRFM:

@@ -29,7 +29,7 @@ from tessella.decomposition import Decomposition
 from tessella.domain import Box
 from tessella.enrichment import Corner, Enrichment
 from tessella.features import Activation, RandomFeatures
-from tessella.interfaces import Glued
+from tessella.cells.glued import Glued
 from tessella.io import load
 from tessella.linalg.deflation import DeflatedLSQR
 from tessella.linalg.krylov import CG, LSMR, LSQR

@@ -12,43 +12,93 @@ import numpy as np
 
 from tessella.assembly import LeastSquares, Reduced, assemble
 from tessella.basis import AnyBasis, Multilevel
+from tessella.cells.factors import CellFactors, Found, factor_cells
+from tessella.cells.glued import is_glued
+from tessella.cells.shelf import Shelf
+from tessella.cells.solvers import AnySolver, Exchange, Merging
+from tessella.cells.system import CellSystem, cell_system
 from tessella.collocation import Grid
 from tessella.determined import missing_conditions
 from tessella.domain import Array
 from tessella.estimate import disagreement, judge
-from tessella.glued_system import GluedSystem, Traces
-from tessella.gluing import glue
-from tessella.interfaces import is_glued
-from tessella.jumps import jumps
 from tessella.linalg.conditioning import condition_number
-from tessella.linalg.iteration import Progress, SolverResult
+from tessella.linalg.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver, choose, full_name
 from tessella.memory import device_name, peak_mib
 from tessella.problem import Problem
 from tessella.report import Report, Stopwatch, error_norms
-from tessella.shelf import Shelf
 from tessella.solution import Solution, error_monitor, test_points
 
 
 @dataclass(frozen=True)
 class Factored:
-    """A system with all that serves another right-hand side too, which is most of the work."""
+    """A least-squares system with all that serves another right-hand side too."""
 
-    system: LeastSquares | GluedSystem
+    system: LeastSquares
     reduced: Reduced
     filter: RRQR | Unfiltered
     solver: Solver
     state: Any
     note: str
 
-    def renewed(self, system: LeastSquares | GluedSystem) -> Factored | None:
+    @property
+    def iterative(self) -> bool:
+        return self.solver.iterative
+
+    @property
+    def name(self) -> str:
+        return full_name(self.filter, self.solver)
+
+    @property
+    def columns_kept(self) -> int:
+        return len(self.reduced.kept)
+
+    def renewed(self, system: LeastSquares | CellSystem) -> Factored | None:
         """These factors for another system; None if its matrix is not the same by its numbers."""
-        if type(system) is not type(self.system) or not system.has_matrix_of(self.system):  # type: ignore[arg-type]
+        if not isinstance(system, LeastSquares) or not system.has_matrix_of(self.system):
             return None
-        system = system.with_matrix_of(self.system)  # type: ignore[arg-type]
-        reduced = self.reduced.renewed(system)  # type: ignore[arg-type]
-        return dataclasses.replace(self, system=system, reduced=reduced)
+        system = system.with_matrix_of(self.system)
+        return dataclasses.replace(self, system=system, reduced=self.reduced.renewed(system))
+
+    def solve(
+        self,
+        problem: Problem,
+        basis: AnyBasis,
+        at: Array | None,
+        watch: Stopwatch,
+        progress: Progress | None,
+    ) -> Found:
+        """Solve for the right-hand side; an iteration is watched at the points where the exact
+        solution is known."""
+        with watch.phase("monitor"):
+            preconditioner = self.reduced.preconditioner
+            monitor = error_monitor(problem, basis, preconditioner, at, self.solver.iterative)
+        with watch.phase("solve"):
+            result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
+            a = self.reduced.coefficients(np.asarray(result.x))
+        return Found(a, result, self.system.residuals(a))
+
+    def described(self, basis: AnyBasis) -> dict[str, Any]:
+        """What a report says of how subdomains are joined."""
+        seen = sum(len(group.heights) for group in self.system.M.groups)
+        everything = sum(level.decomposition.count for level in basis.levels)
+        return {"coupling": "overlap", "active_subdomains": seen if seen < everything else None}
+
+    def conditions(self) -> dict[str, float | None]:
+        """kappa of M, of the filtered M_hat, and of M_hat S^-1."""
+        system, reduced, kept = self.system, self.reduced, self.reduced.kept
+        M = condition_number(system.M).value
+        everything_kept = len(kept) == system.M.shape[1]
+        M_hat = M if everything_kept else condition_number(system.M.select(kept)).value
+        Q = reduced.Q.select(kept)
+        preconditioned = None if reduced.Q is system.M else condition_number(Q).value
+        return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
+
+
+AnySystem = LeastSquares | CellSystem
+AnyFactored = Factored | CellFactors
+"""Either way of joining subdomains answers the same questions."""
 
 
 def run(
@@ -56,7 +106,7 @@ def run(
     basis: AnyBasis,
     collocation: Grid,
     filter: RRQR | Unfiltered,
-    solver: Solver | None = None,
+    solver: AnySolver = None,
     *,
     test_grid: Grid | None = None,
     condition: bool = False,
@@ -71,16 +121,16 @@ def run(
     """
     watch = Stopwatch()
     with watch.phase("assemble"):
-        system = assembled(problem, basis, collocation, shelf)
+        system = assembled(problem, basis, collocation)
     with watch.phase("measure"):
         samples = exact_samples(problem, basis, test_grid)
-    ready = factor(system, filter, solver, watch, progress)
+    ready = factor(system, filter, solver, watch, progress, shelf)
     solution = substitute(problem, basis, ready, samples, watch, progress)
     found: dict[str, Any] = {}
     if condition:
         with watch.phase("condition"):
-            found["condition"] = _conditions(system, ready.reduced)
-    if not ready.solver.iterative if estimate is None else estimate:
+            found["condition"] = ready.conditions()
+    if not ready.iterative if estimate is None else estimate:
         with watch.phase("estimate"):
             found["error_estimate"] = _second_opinion(solution, collocation, filter, ready.solver)
         if not solution.report.advice:
@@ -89,14 +139,10 @@ def run(
     return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **found))
 
 
-def assembled(
-    problem: Problem, basis: AnyBasis, collocation: Grid, shelf: Shelf | None = None
-) -> LeastSquares | GluedSystem:
+def assembled(problem: Problem, basis: AnyBasis, collocation: Grid) -> AnySystem:
     """The system, however its subdomains are joined."""
     if is_glued(basis):
-        glued = glue(problem, basis, collocation, shelf)
-        jax.block_until_ready(glued.values)
-        return glued
+        return cell_system(problem, basis, collocation)
     system = assemble(problem, basis, collocation.rows(problem, basis))
     jax.block_until_ready(system.M)
     return system
@@ -113,17 +159,25 @@ def exact_samples(problem: Problem, basis: AnyBasis, test_grid: Grid | None) -> 
 
 
 def factor(
-    system: LeastSquares | GluedSystem,
+    system: AnySystem,
     filter: RRQR | Unfiltered,
-    solver: Solver | None,
+    solver: AnySolver,
     watch: Stopwatch,
     progress: Progress | None = None,
-    keep: bool = False,
-) -> Factored:
-    """Filter, precondition and factor; `keep` what `Factored.renewed` needs."""
+    shelf: Shelf | None = None,
+) -> AnyFactored:
+    """Filter, precondition and factor."""
+    if isinstance(system, CellSystem):
+        with watch.phase("filter"):
+            return factor_cells(system, filter, solver, progress, shelf)
+    if isinstance(solver, Merging | Exchange):
+        raise ValueError(
+            f"solver={solver.name!r} joins subdomains that lie side by side: add "
+            f"coupling='interfaces', or use solver='auto'"
+        )
     note = ""
     with watch.phase("filter"):
-        reduced = system.reduce(filter, progress, keep)
+        reduced = system.reduce(filter, progress)
     if solver is None:
         solver, note = choose(reduced.Q)
     if solver.iterative:
@@ -136,32 +190,25 @@ def factor(
 def substitute(
     problem: Problem,
     basis: AnyBasis,
-    ready: Factored,
+    ready: AnyFactored,
     samples: Samples,
     watch: Stopwatch,
     progress: Progress | None = None,
 ) -> Solution:
     """Solve for the right-hand side, go back to the coefficients, and measure."""
-    reduced, solver = ready.reduced, ready.solver
-    with watch.phase("monitor"):
-        at = None if samples is None else samples[0]
-        watched = solver.iterative and not is_glued(basis)
-        monitor = error_monitor(problem, basis, reduced.preconditioner, at, watched)
-    with watch.phase("solve"):
-        result = solver.solve(ready.state, reduced.h, monitor, progress)
-        a = reduced.coefficients(np.asarray(result.x))
-
-    report = _report(problem, basis, ready, result)
-    found: dict[str, Any] = {"residual": ready.system.residuals(a)}
+    at = None if samples is None else samples[0]
+    solved = ready.solve(problem, basis, at, watch, progress)
+    report = _report(problem, basis, ready, solved)
+    found: dict[str, Any] = {"residual": solved.residual}
     if not report.advice:
-        misfit = "" if solver.iterative else _misfit(ready.system, found["residual"])
+        misfit = "" if ready.iterative else _misfit(ready.system, solved.residual)
         found["advice"] = missing_conditions(problem) or misfit
-    solution = Solution(problem, basis, a, report, result.history)
+    solution = Solution(problem, basis, solved.a, report, solved.result.history)
     with watch.phase("measure"):
         if samples is not None:
             found["error"] = error_norms(solution(samples[0]), samples[1])
-        if isinstance(ready.system, GluedSystem):
-            found["jumps"] = jumps(problem, ready.system.basis, a)
+    if solved.jumps is not None:
+        found["jumps"] = solved.jumps
     return dataclasses.replace(solution, report=dataclasses.replace(report, **found))
 
 
@@ -169,7 +216,7 @@ MISFIT = 0.1
 """Part of the data that a least-squares solution may miss without a remark."""
 
 
-def _misfit(system: LeastSquares | GluedSystem, residual: dict[str, float]) -> str:
+def _misfit(system: AnySystem, residual: dict[str, float]) -> str:
     """A remark on a solution that satisfies what was asked poorly, exact minimiser though it is."""
     loss = sum(system.weights[name] * r**2 for name, r in residual.items())
     missed = math.sqrt(loss) / (float(np.linalg.norm(system.h)) or 1.0)
@@ -182,7 +229,7 @@ def _misfit(system: LeastSquares | GluedSystem, residual: dict[str, float]) -> s
 
 
 def _second_opinion(
-    solution: Solution, collocation: Grid, filter: RRQR | Unfiltered, solver: Solver
+    solution: Solution, collocation: Grid, filter: RRQR | Unfiltered, solver: AnySolver
 ) -> float | None:
     """The error as judged by a coarser solution; the exact one plays no part."""
     basis = solution.basis
@@ -193,35 +240,20 @@ def _second_opinion(
     return judge(solution, coarse).error
 
 
-def _conditions(system: LeastSquares | GluedSystem, reduced: Reduced) -> dict[str, float | None]:
-    """kappa of M, of the filtered M_hat, and of M_hat S^-1 (or of the condensed trace system)."""
-    M = condition_number(system.M).value
-    kept = reduced.kept
-    if isinstance(system, GluedSystem):
-        kept = np.concatenate([kept, np.arange(system.basis.columns, system.M.shape[1])])
-    everything_kept = len(kept) == system.M.shape[1]
-    M_hat = M if everything_kept else condition_number(system.M.select(kept)).value
-    if isinstance(system, GluedSystem):
-        return {"M": M, "M_hat": M_hat, "preconditioned": condition_number(reduced.Q).value}
-    Q = reduced.Q.select(kept)
-    preconditioned = None if reduced.Q is system.M else condition_number(Q).value
-    return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
-
-
-def _report(problem: Problem, basis: AnyBasis, ready: Factored, result: SolverResult) -> Report:
-    system = ready.system
+def _report(problem: Problem, basis: AnyBasis, ready: AnyFactored, solved: Found) -> Report:
+    system, result = ready.system, solved.result
     oracle = result.history.oracle()
     return Report(
         problem=problem.name,
         parameters=dict(problem.parameters),
         seed=basis.seed,
-        solver=full_name(ready.filter, ready.solver),
+        solver=ready.name,
         solver_note=ready.note,
         device=device_name(),
         rows=system.rows,
         columns=basis.columns,
-        columns_kept=int(np.count_nonzero(ready.reduced.kept < basis.columns)),
-        **_interfaces(system, ready.reduced, basis),
+        columns_kept=min(ready.columns_kept, basis.columns),
+        **ready.described(basis),
         iterations=result.iterations,
         stop_reason=str(result.stop),
         advice=result.advice,
@@ -231,18 +263,3 @@ def _report(problem: Problem, basis: AnyBasis, ready: Factored, result: SolverRe
         stopping_rule_iteration=result.rule[0] if result.rule else None,
         error_at_stopping_rule=result.rule[1] if result.rule else None,
     )
-
-
-def _interfaces(
-    system: LeastSquares | GluedSystem, reduced: Reduced, basis: AnyBasis
-) -> dict[str, Any]:
-    if isinstance(system, LeastSquares):
-        seen = sum(len(group.heights) for group in system.M.groups)
-        everything = sum(level.decomposition.count for level in basis.levels)
-        return {"coupling": "overlap", "active_subdomains": seen if seen < everything else None}
-    return {
-        "coupling": "interfaces",
-        "traces": system.traces,
-        "distinct_subdomains": len(system.kinds),
-        "reused_subdomains": reduced.eliminated.reused if isinstance(reduced, Traces) else 0,
-    }

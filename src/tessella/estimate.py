@@ -26,7 +26,7 @@ import numpy as np
 from tessella.collocation import Rows
 from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.domain import Array
-from tessella.local_rows import operator_sizes
+from tessella.cells.rows import operator_sizes
 from tessella.marking import errors
 from tessella.operators import Function, function_values
 from tessella.problem import Equation, Problem

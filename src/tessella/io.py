@@ -23,7 +23,7 @@ from tessella.domain import Array, Box, Domain
 from tessella.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.geometry import Combination
-from tessella.interfaces import Glued
+from tessella.cells.glued import Glued
 from tessella.linalg.krylov import History
 from tessella.march import slab_problem, until
 from tessella.marched import Marched, MarchReport

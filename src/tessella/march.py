@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.algorithm import Factored, assembled, exact_samples, factor, substitute
+from tessella.algorithm import AnyFactored, assembled, exact_samples, factor, substitute
 from tessella.basis import Multilevel
 from tessella.collocation import Grid, Rows
 from tessella.conditions import Condition, IntegralCondition, PointCondition, Readings
@@ -182,7 +182,7 @@ class _Track:
 
     def __init__(self, chosen: Parts) -> None:
         self.parts = chosen
-        self.ready: Factored | None = None
+        self.ready: AnyFactored | None = None
         self.last: Solution | None = None
         self.reused = False
 
@@ -207,7 +207,7 @@ class _Track:
         self.reused = known is not None
         if known is None:
             solver = chosen.solver if self.ready is None else self.ready.solver
-            known = factor(system, chosen.filter, solver, watch, progress, keep=True)
+            known = factor(system, chosen.filter, solver, watch, progress)
         solution = substitute(slab, basis, known, samples, watch, progress)
         report = dataclasses.replace(
             solution.report, seconds=watch.total(), peak_memory_mib=peak_mib()
@@ -277,7 +277,7 @@ class _Walk:
         """The coarser march, if one is wanted; known once the first slab has chosen a solver."""
         basis, ready = self.fine.parts.basis, self.fine.ready
         assert ready is not None
-        wanted = not ready.solver.iterative if self.estimate is None else self.estimate
+        wanted = not ready.iterative if self.estimate is None else self.estimate
         if not wanted or isinstance(basis, Multilevel) or basis.features.count < 2:
             return None
         if self.coarse is None:

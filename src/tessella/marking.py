@@ -14,7 +14,7 @@ import numpy as np
 from tessella.collocation import Rows
 from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.domain import Array, Box
-from tessella.local_rows import operator_sizes
+from tessella.cells.rows import operator_sizes
 from tessella.operators import function_values
 from tessella.problem import Equation
 from tessella.solution import Solution

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.domain import Array, Box, Domain
-from tessella.interfaces import interior_faces
+from tessella.cells.faces import interior_faces
 from tessella.tiling import Tiling
 
 if TYPE_CHECKING:

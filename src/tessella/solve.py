@@ -12,6 +12,9 @@ from tessella.adapt import refine
 from tessella.algorithm import run
 from tessella.arrays import on_the_cpu
 from tessella.basis import AnyBasis, Basis, Fields
+from tessella.cells.glued import Glued, default_features, is_glued
+from tessella.cells.shelf import Shelf
+from tessella.cells.solvers import AnySolver, Exchange, Merging, solver_named
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.determined import missing_conditions
@@ -19,16 +22,14 @@ from tessella.domain import Box
 from tessella.enrichment import Enrichment, Functions, as_enrichment
 from tessella.estimate import disagreement
 from tessella.features import Activation, RandomFeatures
-from tessella.interfaces import Glued, default_features, is_glued
 from tessella.linalg.iteration import Progress
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
-from tessella.linalg.solvers import Solver, by_name
+from tessella.linalg.solvers import Solver
 from tessella.memory import peak_mib
 from tessella.plan import Plan
 from tessella.problem import Problem
 from tessella.report import Stopwatch, error_norms
-from tessella.shelf import Shelf
 from tessella.solution import Solution, test_points
 from tessella.tiling import Cuts, Tiling
 
@@ -57,7 +58,7 @@ def solve(
     basis: AnyBasis | None = None,
     collocation: Grid | None = None,
     filter: RRQR | Unfiltered | None = None,
-    solver: Solver | str = "auto",
+    solver: Solver | Merging | Exchange | str = "auto",
     test_grid: Grid | None = None,
     condition: bool = False,
     estimate: bool | None = None,
@@ -166,7 +167,7 @@ class Parts:
     basis: AnyBasis
     collocation: Grid
     filter: RRQR | Unfiltered
-    solver: Solver | None
+    solver: AnySolver
 
 
 def parts(
@@ -187,7 +188,7 @@ def parts(
     basis: AnyBasis | None = None,
     collocation: Grid | None = None,
     filter: RRQR | Unfiltered | None = None,
-    solver: Solver | str = "auto",
+    solver: Solver | Merging | Exchange | str = "auto",
     enrichment: ByField = (),
 ) -> Parts:
     """The objects that the shorthand of `solve` stands for."""
@@ -232,7 +233,7 @@ def parts(
     if sigma is None:
         sigma = SIDE_BY_SIDE_SIGMA if is_glued(basis) else OVERLAP_SIGMA
     own_filter, chosen = (
-        by_name(solver, sigma) if isinstance(solver, str) else (RRQR(sigma), solver)
+        solver_named(solver, sigma) if isinstance(solver, str) else (RRQR(sigma), solver)
     )
     return Parts(basis, collocation, filter or own_filter, chosen)
 
@@ -331,7 +332,7 @@ def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> An
 def with_basis(basis: AnyBasis) -> Parts:
     """What `tol` solves with on a basis it has chosen."""
     if is_glued(basis):
-        return Parts(basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), NestedQR())
+        return Parts(basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), None)
     return Parts(basis, Grid(SHAPE_OVERSAMPLING), RRQR(SHAPE_SIGMA), NestedQR())
 
 

@@ -16,9 +16,9 @@ from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.enrichment import Enrichment
 from tessella.features import RandomFeatures
-from tessella.interfaces import Glued, default_features
+from tessella.cells.glued import Glued, default_features
+from tessella.cells.solvers import solver_named
 from tessella.linalg.iteration import Progress
-from tessella.linalg.solvers import by_name
 from tessella.march import march
 from tessella.marched import Marched
 from tessella.operators import Function
@@ -186,7 +186,7 @@ class Entry:
         chosen = self.preset(preset)
         problem, basis, method = self.parts(preset, seed, settings)
         options = {k: getattr(method, k) for k in _ITERATIVE}
-        rule, engine = by_name(solver or method.solver, method.sigma, options)
+        rule, engine = solver_named(solver or method.solver, method.sigma, options)
         solution = solve(
             problem,
             basis=basis,
@@ -227,7 +227,7 @@ class Entry:
         else:
             problem, basis, method = self.parts(preset, seed, settings)
             options = {k: getattr(method, k) for k in _ITERATIVE}
-            rule, engine = by_name(solver or method.solver, method.sigma, options)
+            rule, engine = solver_named(solver or method.solver, method.sigma, options)
             grid, kept = Grid(method.oversampling), dataclasses.asdict(method)
             how = {"basis": basis, "collocation": grid, "filter": rule, "solver": engine or "auto"}
         marched = march(problem, slabs, progress=progress, **how)
@@ -367,7 +367,7 @@ def side_by_side(
         sigma=SIDE_BY_SIDE_SIGMA,
         oversampling=2.0,
         coupling="interfaces",
-        solver="nested-qr",
+        solver="auto",
     )
 
 

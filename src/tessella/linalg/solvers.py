@@ -49,14 +49,18 @@ NAMES = [
 
 
 def by_name(
-    name: str, sigma: float, options: dict[str, Any] | None = None
+    name: str,
+    sigma: float,
+    options: dict[str, Any] | None = None,
+    others: tuple[str, ...] = (),
 ) -> tuple[RRQR | Unfiltered, Solver | None]:
     """Filter and solver that a name stands for; None is `auto`, decided once the matrix is known.
 
-    Of `options` (max_iterations, atol, btol, ...) every solver takes those it has.
+    Of `options` (max_iterations, atol, btol, ...) every solver takes those it has. `others` are
+    names that someone else knows.
     """
     if name not in NAMES:
-        raise ValueError(f"unknown solver {name!r}: choose one of {', '.join(NAMES)}")
+        raise ValueError(f"unknown solver {name!r}: choose one of {', '.join([*NAMES, *others])}")
     if name == "auto":
         return RRQR(sigma), None
     if name == "nested-qr":

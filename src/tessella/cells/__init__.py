@@ -1,0 +1,1 @@
+"""Cells that a boundary may cut."""

@@ -1,0 +1,204 @@
+"""The features of one unknown in the coordinates of a cell, filtered once for all cells alike.
+
+A pivoted QR of all that a cell may ask of its features (the derivatives in the equations inside,
+values and normal derivatives on all faces) leaves a basis R^-1 that is orthonormal with respect to
+them. In that basis the rows of any cell are well conditioned (a condition number of about 5 for
+equations of second order), so that cells need no filter of their own, and their normal equations
+lose nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import jax
+import numpy as np
+from scipy.linalg import lapack, solve_triangular
+
+from tessella.domain import Array
+from tessella.features import Layer, RandomFeatures, deep_derivatives, shallow_derivatives
+from tessella.linalg.threads import single_threaded_blas
+from tessella.operators import Orders
+
+
+@dataclass(frozen=True, eq=False)
+class Slot:
+    """Points of a cell (n, d) in its own coordinates [-1, 1]^d, and weights (n,).
+
+    Inside a whole cell the weights sum to 1, on a whole face too; in parts of them to less.
+    """
+
+    points: Array
+    weights: Array
+    lasting: bool = False
+    """Whether others use it too, so that what features are there is worth remembering."""
+
+    def __len__(self) -> int:
+        return len(self.points)
+
+
+@dataclass(frozen=True, eq=False)
+class Features:
+    """One draw of features, evaluated in a cell's coordinates."""
+
+    features: RandomFeatures
+    layers: tuple[Layer, ...]
+    _kept: dict[tuple[int, Orders], tuple[Slot, Array]] = field(default_factory=dict, repr=False)
+
+    @property
+    def columns(self) -> int:
+        return self.features.columns
+
+    def table(self, slot: Slot, alpha: Orders) -> Array:
+        """D^alpha of all features at the points, (n, C); remembered with the slot."""
+        if not slot.lasting:
+            return self.values(slot.points, (alpha,))[alpha]
+        key = (id(slot), alpha)
+        if key not in self._kept:
+            self._kept[key] = (slot, self.values(slot.points, (alpha,))[alpha])
+        return self._kept[key][1]
+
+    def values(self, points: Array, alphas: Sequence[Orders]) -> dict[Orders, Array]:
+        d = points.shape[1]
+        z = [np.ascontiguousarray(points[:, i]) for i in range(d)]
+        one, plain = [1.0] * d, self.features.function.plain
+        if len(self.layers) == 1 and plain:
+            found = shallow_derivatives(
+                self.features.function, self.layers[0], z, one, tuple(alphas)
+            )
+        elif len(self.layers) == 1:
+            jz = [jax.device_put(c) for c in z]
+            found = shallow_derivatives(
+                self.features.function, self.layers[0], jz, one, tuple(alphas)
+            )
+        else:
+            jz = [jax.device_put(c) for c in z]
+            found = deep_derivatives(
+                self.features.function, self.layers, jz, one, tuple(alphas)  # type: ignore[arg-type]
+            )
+        made = {}
+        for alpha in alphas:
+            table = np.asarray(found[alpha]).T
+            if self.features.constant:
+                ones = np.full((len(points), 1), 0.0 if any(alpha) else 1.0)
+                table = np.concatenate([table, ones], axis=1)
+            made[alpha] = table
+        return made
+
+
+@lru_cache(maxsize=16)
+def _known_features(features: RandomFeatures, numbers: bytes, shapes: tuple[int, ...]) -> Features:
+    one = np.frombuffer(numbers)
+    layers, start = [], 0
+    for width, fan_in in zip(shapes[::2], shapes[1::2], strict=True):
+        end = start + width * fan_in
+        weights = one[start:end].reshape(width, fan_in)
+        layers.append(Layer(weights, one[end : end + width]))
+        start = end + width
+    return Features(features, tuple(layers))
+
+
+def drawn(features: RandomFeatures, layers: Sequence[Layer], cell: int) -> Features:
+    """The features of one cell; the same numbers give the same object, with all it remembers."""
+    own = [(np.asarray(layer.weights[cell]), np.asarray(layer.biases[cell])) for layer in layers]
+    numbers = b"".join(w.tobytes() + b.tobytes() for w, b in own)
+    shapes = tuple(n for w, _ in own for n in w.shape)
+    return _known_features(features, numbers, shapes)
+
+
+@dataclass(frozen=True, eq=False)
+class Draw:
+    """Features filtered: columns `kept` of them, combined by R^-1.
+
+    `condition` is that of the rows before and after the filter.
+    """
+
+    features: Features
+    kept: np.ndarray
+    R: Array
+    condition: tuple[float, float]
+    _tables: dict[tuple[int, Orders], tuple[Slot, Array]] = field(default_factory=dict, repr=False)
+
+    @property
+    def columns(self) -> int:
+        return len(self.kept)
+
+    def table(self, slot: Slot, alpha: Orders) -> Array:
+        """D^alpha of the filtered features at the points, (n, r); remembered with the slot."""
+        if not slot.lasting:
+            return self._filtered(self.features.table(slot, alpha))
+        key = (id(slot), alpha)
+        if key not in self._tables:
+            self._tables[key] = (slot, self._filtered(self.features.table(slot, alpha)))
+        return self._tables[key][1]
+
+    def _filtered(self, table: Array) -> Array:
+        with single_threaded_blas():
+            solved = solve_triangular(
+                self.R, table[:, self.kept].T, trans=1, check_finite=False
+            )
+        return np.ascontiguousarray(solved.T)
+
+    def coefficients(self, a: Array) -> Array:
+        """From those of the filtered features (r, ...) to those of all (C, ...)."""
+        found = np.zeros((self.features.columns, *a.shape[1:]))
+        with single_threaded_blas():
+            found[self.kept] = solve_triangular(self.R, a, check_finite=False)
+        return found
+
+
+Weighted = tuple[tuple[Slot, tuple[tuple[Orders, int], ...]], ...]
+"""Slots, and there the derivatives that are asked for, with a power of two as their weight."""
+
+
+class Draws:
+    """Draws that were filtered before, by their features and by what is asked of them."""
+
+    def __init__(self, most: int = 64) -> None:
+        self.most = most
+        self._known: dict[object, Draw] = {}
+
+    def get(self, features: Features, asked: Weighted, sigma: float) -> Draw:
+        key = (id(features), tuple((id(slot), wanted) for slot, wanted in asked), sigma)
+        if key not in self._known:
+            while len(self._known) >= self.most:
+                self._known.pop(next(iter(self._known)))
+            self._known[key] = _filter(features, asked, sigma)
+        return self._known[key]
+
+
+DRAWS = Draws()
+
+
+def _filter(features: Features, asked: Weighted, sigma: float) -> Draw:
+    rows = np.concatenate(
+        [
+            2.0**weight * np.sqrt(slot.weights)[:, None] * features.table(slot, alpha)
+            for slot, wanted in asked
+            for alpha, weight in wanted
+        ]
+    )
+    with single_threaded_blas():
+        packed, pivots, _, _, _ = lapack.dgeqp3(rows, overwrite_a=True)
+    R = np.triu(packed[: min(packed.shape)])
+    size = np.abs(np.diag(R))
+    r = max(1, int(np.count_nonzero(size > sigma * size[0])))
+    low = float(size[-1])
+    return Draw(
+        features,
+        pivots[:r] - 1,
+        np.asfortranarray(R[:r, :r]),
+        (float(size[0]) / low if low > 0 else math.inf, float(size[0] / size[r - 1])),
+    )
+
+
+def powers(weights: Mapping[Orders, float], largest: float) -> tuple[tuple[Orders, int], ...]:
+    """Weights as powers of two in parts of the largest; those that are nothing beside it left out."""
+    return tuple(
+        (alpha, round(math.log2(w / largest)))
+        for alpha, w in sorted(weights.items())
+        if w > 1e-6 * largest
+    )

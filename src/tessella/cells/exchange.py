@@ -1,0 +1,293 @@
+"""What a cell takes from its neighbours and what it gives them, axis by axis.
+
+An equation of order N along an axis takes N data at the two ends of a cell: n from below and N - n
+from above. With u' for the derivative along the axis and a wavenumber kappa of the face,
+
+    from below   u^(j) of (d/dx - kappa)^(N - n) u,   j < n
+    from above   u^(j) of (d/dx + kappa)^n u,         j < N - n
+
+in units of u. Second order takes kappa u - u' from below and kappa u + u' from above: Robin data,
+with which a cell is well posed whatever its neighbours are. An equation that starts at one end (time,
+a wind) takes everything there and nothing at the other. What one neighbour takes the other gives, so
+a cell's `given` are its neighbour's `taken`.
+
+Where a problem starts is told by its conditions: as many at one end as the equation has orders, and
+none at the other. Otherwise half is taken at either end, and an odd order, a wind, by the sign of
+its coefficient. Unknowns that are differentiated once in the equation of another one (a pressure)
+belong to its flux.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.conditions import IntegralCondition, PointCondition
+from tessella.domain import Array
+from tessella.operators import Orders, function_values
+from tessella.problem import Problem
+
+KAPPA = 0.35
+"""Wavenumber of the incoming data, in parts of the one that the features resolve. From a half to
+four times as much changes the error by a small factor."""
+
+
+class Term(NamedTuple):
+    """factor * kappa^-order * d^order/dx^order of an unknown, or without kappa for a passenger."""
+
+    field: int
+    order: int
+    factor: float
+    power: int
+
+
+@dataclass(frozen=True)
+class Datum:
+    """A functional of the traces on a face, in units of its unknown: a sum of terms."""
+
+    field: int
+    top: int
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Along:
+    """The data that cells exchange across one axis: taken from below, and taken from above."""
+
+    below: tuple[Datum, ...]
+    above: tuple[Datum, ...]
+
+    def taken(self, side: int) -> tuple[Datum, ...]:
+        """By a cell on its lower (0) or upper (1) face."""
+        return self.above if side else self.below
+
+    def given(self, side: int) -> tuple[Datum, ...]:
+        return self.taken(1 - side)
+
+
+def orders_along(problem: Problem) -> Array:
+    """How often the equations differentiate every unknown along every axis, (F, d)."""
+    found = np.zeros((len(problem.fields), problem.domain.dimension), dtype=int)
+    for number, field in enumerate(problem.fields):
+        for equation in problem.equations:
+            for term in problem.terms(equation.operator, field):
+                found[number] = np.maximum(found[number], term.orders)
+    return found
+
+
+def exchange(problem: Problem, points: Array) -> tuple[Along, ...]:
+    """What is exchanged across every axis; coefficients are looked at in some points inside."""
+    orders, means = orders_along(problem), _mean_coefficients(problem, points)
+    return tuple(
+        _along(problem, axis, orders[:, axis], means) for axis in range(problem.domain.dimension)
+    )
+
+
+Means = list[list[dict[Orders, float]]]
+"""[equation][unknown] -> the mean of every coefficient."""
+
+
+def _mean_coefficients(problem: Problem, points: Array) -> Means:
+    return [
+        [
+            {
+                alpha: float(np.mean(c))
+                for alpha, c in problem.symbol(e.operator, points, field=f).items()
+            }
+            for f in problem.fields
+        ]
+        for e in problem.equations
+    ]
+
+
+def _along(problem: Problem, axis: int, orders: Array, means: Means) -> Along:
+    below: list[Datum] = []
+    above: list[Datum] = []
+    total = _total_order(orders, axis, means, problem.domain.dimension)
+    start, end = (_conditions_at(problem, axis, side) for side in (0, 1))
+    one_way = 0
+    if total and start >= total and not end:
+        one_way = 1
+    elif total and end >= total and not start:
+        one_way = -1
+    firsts = [f for f, m in enumerate(orders) if m == 1]
+    own = total - int(sum(m for m in orders if m > 1))
+    passengers = firsts if own <= 0 and len(firsts) < len(orders) and not one_way else []
+    for field, m in enumerate(orders.tolist()):
+        if m == 0 or field in passengers or (m == 1 and not one_way):
+            continue
+        n = {1: m, -1: 0}.get(one_way, m // 2)
+        if not one_way and m % 2:
+            n = m // 2 + (_sign(field, axis, m, means) > 0)
+        extra = _passengers(field, axis, passengers, means) if m == 2 else ()
+        low, high = _split(field, m, n, extra)
+        below += low
+        above += high
+    if not one_way and firsts and not passengers:
+        low, high = _first_order(axis, firsts, means)
+        below += low
+        above += high
+    return Along(tuple(below), tuple(above))
+
+
+def _split(
+    field: int, order: int, n: int, extra: Sequence[Term]
+) -> tuple[list[Datum], list[Datum]]:
+    """The data of one unknown, of which n come from below."""
+
+    def data(count: int, power: int, sign: int) -> list[Datum]:
+        found = []
+        for j in range(count):
+            terms = [
+                Term(field, i + j, math.comb(power, i) * float(sign) ** (power - i), i + j)
+                for i in range(power + 1)
+            ]
+            # The flux carries its passengers, as u' does.
+            found.append(Datum(field, power + j, (*terms, *extra)))
+        return found
+
+    return data(n, order - n, -1), data(order - n, n, 1)
+
+
+def _total_order(orders: Array, axis: int, means: Means, dimension: int) -> int:
+    """Data that a system takes along an axis: the degree of its determinant."""
+    if len(means) != len(orders) or len(orders) == 1:
+        return int(orders.sum())
+    others = np.exp(1j * np.arange(1, dimension + 1))  # any wavenumbers, none of them special
+
+    def determinant(scale: float) -> float:
+        rate = others.copy()
+        rate[axis] = scale * np.exp(0.7j)
+        matrix = [[sum(c * np.prod(rate ** np.array(a)) for a, c in t.items()) for t in row]
+                  for row in means]  # fmt: skip
+        return float(abs(np.linalg.det(np.array(matrix, dtype=complex))))
+
+    far, farther = determinant(1e4), determinant(1e5)
+    if far == 0 or farther == 0:
+        return int(orders.sum())
+    return max(0, round(math.log10(farther / far)))
+
+
+def _conditions_at(problem: Problem, axis: int, side: int) -> int:
+    """Conditions at an end of an axis, those that an ansatz builds in counted too."""
+    domain = problem.domain
+    if domain.axes[axis] in domain.periodic:
+        return 0
+    name = f"{domain.axes[axis]}{('min', 'max')[side]}"
+    held = sum(
+        name in c.faces(domain)
+        for c in problem.conditions
+        if not isinstance(c, PointCondition | IntegralCondition)
+    )
+    return held + sum(_vanishing(problem, field, axis, side) for field in problem.fields)
+
+
+def _vanishing(problem: Problem, field: str, axis: int, side: int) -> int:
+    """To which order an ansatz's multiplier vanishes at an end of an axis."""
+    multiplier = problem.multiplier(field)
+    if not callable(multiplier):
+        return 0
+    domain = problem.domain
+    end, other = domain.bounds[axis][side], domain.bounds[axis][1 - side]
+    middle = (domain.lower + domain.upper) / 2 + 0.1234 * (domain.upper - domain.lower)
+    x = np.tile(middle, (3, 1))
+    x[:, axis] = end + np.array([1e-4, 2e-4, 0.4]) * (other - end)
+    near, far, whole = np.abs(function_values(multiplier, x))
+    if near == 0 or whole == 0:
+        return 1 if near < whole else 0
+    return max(0, round(math.log2(far / near))) if far > near else 0
+
+
+def _sign(field: int, axis: int, order: int, means: Means) -> float:
+    """Of the coefficient of an unknown's highest derivative along an axis."""
+    for row in means:
+        for alpha, c in row[field].items():
+            if alpha[axis] == order and sum(alpha) == order and c != 0:
+                return c if order % 4 == 1 else -c
+    return 1.0
+
+
+def _passengers(field: int, axis: int, firsts: Sequence[int], means: Means) -> tuple[Term, ...]:
+    """What unknowns of first order add to the flux of one of second order, in its equation."""
+    for row in means:
+        second = sum(c for a, c in row[field].items() if a[axis] == 2 and sum(a) == 2)
+        if not second:
+            continue
+        found = []
+        for other in firsts:
+            first = sum(c for a, c in row[other].items() if a[axis] == 1 and sum(a) == 1)
+            if first:
+                found.append(Term(other, 0, first / second, 1))
+        return tuple(found)
+    return ()
+
+
+def _first_order(
+    axis: int, firsts: Sequence[int], means: Means
+) -> tuple[list[Datum], list[Datum]]:
+    """The characteristic combinations of unknowns that are differentiated once."""
+    F, rows = len(firsts), [r for r in means if any(_slope(r[f], axis) for f in firsts)]
+    if len(rows) != F:
+        raise ValueError(
+            f"{len(rows)} equations differentiate {F} unknowns once along axis {axis}: what "
+            f"neighbouring subdomains exchange there is not known; use coupling='overlap'"
+        )
+    A = np.array([[_slope(row[f], axis) for f in firsts] for row in rows])
+    A0 = np.array([[_evolution(row[f], axis) for f in firsts] for row in rows])
+    if not np.all(np.isfinite(A0)) or np.linalg.matrix_rank(A0) < F:
+        A0 = np.eye(F)
+    speeds, left = np.linalg.eig(np.linalg.solve(A0, A).T)
+    if np.any(np.abs(speeds.imag) > 1e-9 * np.max(np.abs(speeds))) or F == 0:
+        half = F // 2  # elliptic: one half of the unknowns from either side
+        pick = np.eye(F)
+        parts = pick[: F - half], pick[F - half :]
+    else:
+        speeds, left = speeds.real, left.real
+        moving = np.abs(speeds) > 1e-9 * np.max(np.abs(speeds))
+        parts = left.T[moving & (speeds > 0)], left.T[moving & (speeds < 0)]
+
+    def data(rows: Array) -> list[Datum]:
+        return [
+            Datum(
+                firsts[int(np.argmax(np.abs(row)))],
+                0,
+                tuple(Term(f, 0, float(c), 0) for f, c in zip(firsts, row, strict=True) if c),
+            )
+            for row in rows
+        ]
+
+    return data(parts[0]), data(parts[1])
+
+
+def _slope(coefficients: dict[Orders, float], axis: int) -> float:
+    return sum(c for a, c in coefficients.items() if a[axis] == 1 and sum(a) == 1)
+
+
+def _evolution(coefficients: dict[Orders, float], axis: int) -> float:
+    """The coefficient of the last axis' first derivative (time), or of the value."""
+    time = len(next(iter(coefficients), (0,))) - 1
+    if time != axis:
+        slope = _slope(coefficients, time)
+        if slope:
+            return slope
+    return sum(c for a, c in coefficients.items() if not any(a))
+
+
+def wavenumber(orders: Sequence[int], k: Array) -> Array:
+    """kappa of a face from the wavenumber of the smaller of its cells."""
+    return KAPPA * k
+
+
+def all_orders(along: Sequence[Along]) -> dict[int, set[tuple[int, int]]]:
+    """[axis] -> the (unknown, order) of all traces that are exchanged there."""
+    return {
+        axis: {
+            (t.field, t.order) for d in itertools.chain(own.below, own.above) for t in d.terms
+        }
+        for axis, own in enumerate(along)
+    }

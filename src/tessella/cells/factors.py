@@ -1,0 +1,337 @@
+"""Cells mapped and joined: what serves any right-hand side, and the way to the coefficients."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tessella.basis import AnyBasis
+from tessella.cells.exchange import orders_along
+from tessella.cells.exchanging import Exchanged, chosen, exchanged
+from tessella.cells.joining import WIRE, Face, Order, Stage, order, wire
+from tessella.cells.jumps import jumps
+from tessella.cells.kinds import find_kinds
+from tessella.cells.leaves import Gram, Kind, Mapped, Space, map_kinds
+from tessella.cells.merging import Maps, Merged, merge
+from tessella.cells.shelf import Shelf
+from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
+from tessella.cells.system import CellSystem
+from tessella.cells.tiled import spaces
+from tessella.domain import Array
+from tessella.linalg.iteration import History, Progress, SolverResult, Stop
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.linalg.threads import single_threaded_blas
+from tessella.problem import Problem
+from tessella.report import Stopwatch
+
+
+class Found(NamedTuple):
+    """Coefficients, how they were found, and what every statement misses."""
+
+    a: Array
+    result: SolverResult
+    residual: dict[str, float]
+    jumps: dict[str, dict[str, float]] | None = None
+
+
+@lru_cache(maxsize=8)
+def _known_order(
+    low: bytes, high: bytes, d: int, ports: tuple[tuple[tuple[int, int], ...], ...], faces: tuple[Face, ...]
+) -> Order:
+    corners = [np.frombuffer(x, dtype=np.int64).reshape(-1, d) for x in (low, high)]
+    return order(*corners, ports, faces, [0] * len(ports))
+
+
+@dataclass(frozen=True)
+class CellFactors:
+    """Cells mapped and merged: all that serves another right-hand side too."""
+
+    system: CellSystem
+    spaces: tuple[Space, ...]
+    space_of: np.ndarray
+    kinds: tuple[Kind, ...]
+    kind_of: np.ndarray
+    mapped: tuple[Mapped, ...]
+    joined: Merged | Exchanged
+    reused: int
+    note: str
+
+    @property
+    def solver(self) -> Merging | Exchange:
+        return self.joined.solver
+
+    @property
+    def iterative(self) -> bool:
+        return self.solver.iterative
+
+    @property
+    def name(self) -> str:
+        return self.solver.name
+
+    def renewed(self, system: Any) -> CellFactors | None:
+        """These factors for another system; None if its matrix is not the same by its numbers."""
+        if not isinstance(system, CellSystem) or not system.has_matrix_of(self.system):
+            return None
+        return dataclasses.replace(self, system=system)
+
+    def solve(
+        self,
+        problem: Problem,
+        basis: AnyBasis,
+        at: Array | None,
+        watch: Stopwatch,
+        progress: Progress | None,
+    ) -> Found:
+        """Solve for the system's right-hand sides."""
+        with watch.phase("solve"), single_threaded_blas():
+            local, result = self._local(self.system)
+            a = self.unfiltered(self.system, local)
+        with watch.phase("measure"), single_threaded_blas():
+            residual = self.residuals(self.system, local)
+            apart = jumps(self.system, self.kinds, local)
+        return Found(a, result, residual, apart)
+
+    def described(self, basis: AnyBasis) -> dict[str, Any]:
+        """What a report says of how subdomains are joined."""
+        return {
+            "coupling": "interfaces",
+            "traces": self.system.traces,
+            "distinct_subdomains": len(self.kinds),
+            "reused_subdomains": self.reused,
+        }
+
+    def conditions(self) -> dict[str, float | None]:
+        """kappa of the rows of a draw before and after its filter, and of the worst cell's rows in
+        the basis that the filter leaves."""
+        draws = [draw.condition for space in self.spaces for draw in space.draws]
+        return {
+            "M": max(one for one, _ in draws),
+            "M_hat": max(one for _, one in draws),
+            "preconditioned": max(m.condition for m in self.mapped),
+        }
+
+    @property
+    def columns_kept(self) -> int:
+        return sum(
+            len(k.members) * (k.space.columns if isinstance(m.factor, Gram) else len(m.factor.kept))
+            for k, m in zip(self.kinds, self.mapped, strict=True)
+        )
+
+    def unfiltered(self, system: CellSystem, local: list[Array]) -> Array:
+        """From the filtered unknowns of all kinds to the coefficients of all features."""
+        parts = []
+        for f, own in enumerate(system.bases):
+            a = np.zeros((system.cells.count, own.width))
+            for space in self.spaces:
+                mine = [i for i, k in enumerate(self.kinds) if k.space is space]
+                cells = np.concatenate([self.kinds[i].members for i in mine])
+                rows = slice(space.starts[f], space.starts[f + 1])
+                reduced = np.concatenate([local[i][rows] for i in mine], axis=1) / space.units[f]
+                a[cells, : own.features.columns] = space.draws[f].coefficients(reduced).T
+            for kind, y in zip(self.kinds, local, strict=True):
+                if kind.own is not None:
+                    extra = kind.space.columns + system.enriching.starts[f : f + 2]
+                    factors = kind.own_units[slice(*system.enriching.starts[f : f + 2])]
+                    a[kind.members, own.features.columns :] = y[slice(*extra), 0] * factors
+            parts.append(a.ravel())
+        return np.concatenate(parts)
+
+    def _local(self, system: CellSystem) -> tuple[list[Array], SolverResult]:
+        """The unknowns of the members of every kind, (r, members)."""
+        start = self._particular(system)
+        stages, places = self.joined.order.stages, self.joined.order.places
+        at = [np.array([places[j] for j in k.members.tolist()]) for k in self.kinds]
+        n = len(system.sums)
+        c: list[Array | None] = [
+            None if s.cells is None else np.zeros((s.count, sum(s.sizes.given), 1)) for s in stages
+        ]
+        e: list[Array | None] = [
+            None if s.cells is None else np.zeros((s.count, n, 1)) for s in stages
+        ]
+        for own, place, y in zip(self.mapped, at, start, strict=True):
+            stage = int(place[0, 0])
+            c_stage, e_stage = c[stage], e[stage]
+            assert c_stage is not None and e_stage is not None
+            c_stage[place[:, 1], :, 0] = (own.out @ y).T
+            if n:
+                e_stage[place[:, 1], :, 0] = (own.sums @ y).T
+        values = np.array([total.value for total in system.sums]).reshape(n, 1)
+        taken, result = self.joined.solve(c, e, values)
+        local = [
+            y + own.X @ taken[int(place[0, 0])][place[:, 1], :, 0].T
+            for own, place, y in zip(self.mapped, at, start, strict=True)
+        ]
+        return local, result
+
+    def _particular(self, system: CellSystem) -> list[Array]:
+        """What the members of every kind answer to their right-hand sides if nothing comes in."""
+        b = self._projected(system)
+
+        def one(number: int) -> Array:
+            kind, own = self.kinds[number], self.mapped[number]
+            if isinstance(own.factor, Gram):
+                return own.factor.solve(np.asfortranarray(b[kind.members, : kind.space.columns].T))
+            h = np.concatenate(
+                [
+                    np.stack([part.h[part.at(j)] for j in kind.members.tolist()], axis=1)
+                    for part in (system.asked[n] for n, _ in kind.asked)
+                ]
+            )
+            return np.asarray(own.factor.solve(h))
+
+        return [one(number) for number in range(len(self.kinds))]
+
+    def _projected(self, system: CellSystem) -> Array:
+        """M^T h of every cell, (J, largest r)."""
+        widest = max(space.columns for space in self.spaces)
+        b = np.zeros((system.cells.count, widest))
+        for part in system.asked:
+            if not np.any(part.h):
+                continue
+            for number, space in enumerate(self.spaces):
+                mine = self.space_of[part.members] == number
+                if not mine.any():
+                    continue
+                whole = bool(mine.all())
+                cells = part.members if whole else part.members[mine]
+                for (f, alpha), table in part.symbol.items():
+                    weighted = table * part.h if whole else table[mine] * part.h[mine]
+                    own = slice(space.starts[f], space.starts[f + 1])
+                    b[cells, own] += weighted @ space.table(f, part.slot, alpha) / space.units[f]
+        return b
+
+    def residuals(self, system: CellSystem, local: list[Array]) -> dict[str, float]:
+        """Root mean square of what every statement misses, in its own units."""
+        every = gathered(system, self.kinds, local)
+        own_rows = {
+            (n, int(k.members[0])): (k, a) for k, a in zip(self.kinds, local, strict=True)
+            for n, _ in k.asked if k.own is not None
+        }  # fmt: skip
+        squares: dict[str, float] = {}
+        for i, part in enumerate(system.asked):
+            missed = -part.h
+            for at, j in enumerate(part.members.tolist() if own_rows else ()):
+                if (i, j) in own_rows:
+                    missed[at] += _own_part(system, *own_rows[i, j], i)
+            for number, space in enumerate(self.spaces):
+                mine = np.flatnonzero(self.space_of[part.members] == number)
+                for (f, alpha), table in part.symbol.items() if len(mine) else ():
+                    own = slice(space.starts[f], space.starts[f + 1])
+                    a = every[part.members[mine], own] / space.units[f]
+                    missed[mine] += table[mine] * (a @ space.table(f, part.slot, alpha).T)
+            here = float(np.sum(np.sum(missed**2, axis=1) / part.unit))
+            squares[part.name] = squares.get(part.name, 0.0) + here
+        for i, total in enumerate(system.sums):
+            got = sum(
+                float(np.sum(own.sums[i] @ a)) for own, a in zip(self.mapped, local, strict=True)
+            )
+            missed_sum = (got - total.value) * total.size
+            squares[total.name] = squares.get(total.name, 0.0) + missed_sum**2 * total.share
+        return {name: math.sqrt(value) for name, value in squares.items()}
+
+
+def _own_part(system: CellSystem, kind: Kind, a: Array, number: int) -> Array:
+    """What a cell's own columns contribute to a statement's rows."""
+    assert kind.own is not None
+    start = 0
+    for n, _ in kind.asked:
+        end = start + len(system.asked[n].slot)
+        if n == number:
+            return np.asarray(kind.own[start:end] @ a[kind.space.columns :, 0])
+        start = end
+    raise AssertionError("the cell has no such rows")
+
+
+def gathered(system: CellSystem, kinds: Sequence[Kind], local: Sequence[Array]) -> Array:
+    """The unknowns of all cells, (J, most)."""
+    every = np.zeros((system.cells.count, max(len(a) for a in local)))
+    for kind, a in zip(kinds, local, strict=True):
+        every[kind.members, : len(a)] = a.T
+    return every
+
+
+def factor_cells(
+    system: CellSystem,
+    rule: RRQR | Unfiltered,
+    solver: AnySolver,
+    progress: Progress | None = None,
+    shelf: Shelf | None = None,
+) -> CellFactors:
+    """Filter the features once for all cells alike, map every kind of cell, and join the maps."""
+    if not isinstance(rule, RRQR) or rule.patch > 1:
+        raise ValueError(
+            f"coupling='interfaces' fits every subdomain through its own filter, got {rule!r}: use "
+            f"RRQR(sigma), with sigma=0 to keep all features"
+        )
+    if not (solver is None or isinstance(solver, Merging | Exchange)):
+        raise ValueError(
+            f"subdomains side by side are joined by maps, which solver={solver.name!r} does not "
+            f"know: use solver='auto', {' or '.join(map(repr, CELL_SOLVERS))}"
+        )
+    with single_threaded_blas():
+        orders = orders_along(system.problem)
+        space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
+        kinds, kind_of = find_kinds(system, space_of, made)
+        known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
+        mapped = map_kinds(kinds, system.asked, rule.sigma, known)
+        _check_finite(kinds, mapped)
+        if shelf is not None:
+            shelf.put_cells(kinds, mapped)
+        if progress is not None:
+            progress(len(kinds), 2 * len(kinds), 1.0)
+        plan = _planned(system)
+        leaves = [_leaf_maps(stage, kinds, kind_of, mapped) for stage in plan.stages]
+        weights = np.array([total.weight for total in system.sums])
+        if solver is None:
+            solver, note = chosen(plan, leaves, bool(system.sums))
+        else:
+            note = ""
+        joined: Merged | Exchanged
+        if isinstance(solver, Exchange):
+            joined = exchanged(plan, leaves, system.faces, system.ports, solver)
+        else:
+            joined = merge(plan, leaves, weights, shelf)
+    again = sum(one is not None for one in known)
+    return CellFactors(
+        system, tuple(made), space_of, tuple(kinds), kind_of, tuple(mapped), joined, again, note
+    )
+
+
+def _check_finite(kinds: Sequence[Kind], mapped: Sequence[Mapped]) -> None:
+    for kind, own in zip(kinds, mapped, strict=True):
+        if not np.all(np.isfinite(own.T)):
+            raise ValueError(
+                f"subdomain {int(kind.members[0])} cannot match incoming data (its map is not "
+                f"finite): check the coefficients there, or use coupling='overlap'"
+            )
+
+
+def _planned(system: CellSystem) -> Order:
+    cells = system.cells
+    ports = tuple(tuple((p.face, p.side) for p in own) for own in system.ports)
+    corners = (cells.low.astype(np.int64).tobytes(), cells.high.astype(np.int64).tobytes())
+    return _known_order(*corners, cells.low.shape[1], ports, system.faces)
+
+
+def _leaf_maps(
+    stage: Stage, kinds: Sequence[Kind], kind_of: np.ndarray, mapped: Sequence[Mapped]
+) -> Maps | None:
+    if stage.cells is None:
+        return None
+    sums = len(mapped[0].sums)
+    if stage.cells[0] == WIRE:
+        T = wire(stage.sizes)
+        name = blake2b(repr(stage.sizes).encode(), digest_size=16).digest()
+        none = np.zeros((1, sums, T.shape[1]))
+        return Maps(T[None], none, np.zeros(stage.count, dtype=np.int64), (name,))
+    own, which = np.unique(kind_of[np.array(stage.cells)], return_inverse=True)
+    T = np.stack([mapped[k].T for k in own.tolist()])
+    E = np.stack([mapped[k].E for k in own.tolist()])
+    return Maps(T, E, which.ravel(), tuple(kinds[k].name for k in own.tolist()))

@@ -1,0 +1,104 @@
+"""How far neighbours disagree on their common faces, where nothing was asked of them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from tessella.cells import slots
+from tessella.cells.exchange import orders_along
+from tessella.cells.leaves import Kind
+from tessella.cells.system import CellSystem
+from tessella.domain import Array
+from tessella.operators import D, Identity, Operator
+from tessella.tree import WHOLE
+
+POINTS = 6
+"""Points per axis of a face at which jumps are measured, its ends included; with enrichment, which
+may be singular where faces meet, as many between them."""
+
+
+def jumps(
+    system: CellSystem, kinds: Sequence[Kind], local: Sequence[Array]
+) -> dict[str, dict[str, float]]:
+    """Root mean square and largest jump of u and of every normal derivative that is exchanged."""
+    problem, cells = system.problem, system.cells
+    d, names = problem.domain.dimension, problem.domain.axes
+    orders = orders_along(problem)
+    kind_of = np.zeros(cells.count, dtype=np.int64)
+    place = np.zeros(cells.count, dtype=np.int64)
+    for number, kind in enumerate(kinds):
+        kind_of[kind.members] = number
+        place[kind.members] = np.arange(len(kind.members))
+    found: dict[str, list[Array]] = {}
+    sides: dict[tuple[int, int, int, int], list[int]] = {}
+    for face, (axis, below, above, part_below, part_above) in enumerate(cells.faces):
+        sides.setdefault((axis, part_below, part_above, 0), []).append(face)
+    for (axis, part_below, part_above, _), faces in sides.items():
+        below = np.array([cells.faces[f][1] for f in faces])
+        above = np.array([cells.faces[f][2] for f in faces])
+        slot_b = slots.grid_on_face(d, POINTS, (axis, 1, part_below), inset=bool(system.enriching.count))
+        slot_a = slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset=bool(system.enriching.count))
+        whole = below if part_below == WHOLE else above
+        slot = slot_b if part_below == WHOLE else slot_a
+        x = cells.centres[whole][:, None] + slot.points * cells.half_widths[whole][:, None]
+        for f, field in enumerate(problem.fields):
+            for m in range(max(1, int(orders[f, axis])) if orders[f].any() else 0):
+                operator: Operator = D(**{names[axis]: m}) if m else Identity()
+                operator = operator @ problem.unknown(field)
+                symbol = problem.symbol(operator, x.reshape(-1, d), field=field)
+                table = {a: c.reshape(x.shape[:2]) for a, c in symbol.items()}
+                apart = _values(system, kinds, local, kind_of, place, below, slot_b, f, table)
+                apart = apart - _values(
+                    system, kinds, local, kind_of, place, above, slot_a, f, table
+                )
+                of = f" of {field}" if len(problem.fields) > 1 else ""
+                found.setdefault(_name(m) + of, []).append(apart.ravel())
+    ordered = sorted(found, key=lambda n: (n.startswith("normal"), n))
+    return {
+        name: {
+            "rms": float(np.sqrt(np.mean(np.concatenate(found[name]) ** 2))),
+            "max": float(np.max(np.abs(np.concatenate(found[name])))),
+        }
+        for name in ordered
+    }
+
+
+def _values(
+    system: CellSystem,
+    kinds: Sequence[Kind],
+    local: Sequence[Array],
+    kind_of: np.ndarray,
+    place: np.ndarray,
+    cells: np.ndarray,
+    slot: slots.Slot,
+    field: int,
+    table: dict[tuple[int, ...], Array],
+) -> Array:
+    """sum_alpha table[alpha] D^alpha v of these cells, at the points of one slot: (cells, n)."""
+    half = system.cells.half_widths
+    found = np.zeros((len(cells), len(slot)))
+    spaces = {id(kinds[k].space): kinds[k].space for k in np.unique(kind_of[cells]).tolist()}
+    for key, space in spaces.items():
+        mine = np.array([i for i, j in enumerate(cells.tolist()) if id(kinds[kind_of[j]].space) == key])
+        own = slice(space.starts[field], space.starts[field + 1])
+        a = np.stack([local[kind_of[j]][own, place[j]] for j in cells[mine].tolist()])
+        for alpha, c in table.items():
+            unit = np.prod(half[cells[mine]] ** -np.array(alpha, dtype=float), axis=1)
+            values = (a @ space.table(field, slot, alpha).T) / space.units[field]
+            found[mine] += c[mine] * unit[:, None] * values
+    enriching = system.enriching
+    starts = enriching.starts[field : field + 2]
+    for i, j in enumerate(cells.tolist() if enriching.count else ()):
+        kind = kinds[kind_of[j]]
+        if kind.own is not None and kind.own_units is not None:
+            a = local[kind_of[j]][kind.space.columns :, place[j]] * kind.own_units
+            for alpha, c in table.items():
+                psi = enriching.values(field, enriching.points(j, slot), alpha)
+                found[i] += c[i] * (psi @ a[slice(*starts)])
+    return found
+
+
+def _name(m: int) -> str:
+    return ("value", "normal derivative")[m] if m < 2 else f"normal derivative {m}"

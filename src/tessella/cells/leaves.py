@@ -1,0 +1,304 @@
+"""One cell's map: its features fitted to the equation, its conditions and what comes in.
+
+The rows of a cell are [equation; conditions; w (taken data)], its unknowns the filtered features of
+its draw. With G = M^T M,
+
+    a = G^-1 (M^T h + B in),     out = O a,     T = O G^-1 B,     c = O G^-1 M^T h
+
+In the basis that the draw was filtered to, M is so well conditioned that its Gramian loses nothing;
+that is checked, and cells for which it does not hold (cut ones, those with functions of their own)
+are factored by a QR that is pivoted again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from tessella.cells.draw import Draw, Slot
+from tessella.cells.exchange import Datum
+from tessella.cells.rows import Asked
+from tessella.domain import Array
+from tessella.linalg.threads import side_by_side
+
+WELL = 1e3
+"""Condition of a cell's rows up to which its Gramian is used."""
+
+CUT_SIGMA = 1e-13
+"""Least threshold of the filter of single cells, whose columns have unit length or less."""
+
+
+@dataclass(frozen=True, eq=False)
+class Space:
+    """The filtered features of all unknowns in cells of one shape, and the units of their columns."""
+
+    draws: tuple[Draw, ...]
+    units: tuple[float, ...]
+
+    @property
+    def starts(self) -> np.ndarray:
+        return np.concatenate([[0], np.cumsum([d.columns for d in self.draws])]).astype(int)
+
+    @property
+    def columns(self) -> int:
+        return int(self.starts[-1])
+
+    def table(self, field: int, slot: Slot, alpha: tuple[int, ...]) -> Array:
+        return self.draws[field].table(slot, alpha)
+
+
+class Port(NamedTuple):
+    """A part of a cell's face with a neighbour beyond.
+
+    modes   per datum taken, and per datum given, the functions on the face, (n, p) each
+    kappa   the face's wavenumber
+    pulls   weights of the rows of the data taken
+    name    tells ports with the same numbers from others
+    """
+
+    face: int
+    axis: int
+    side: int
+    slot: Slot
+    taken: tuple[Datum, ...]
+    given: tuple[Datum, ...]
+    modes_taken: tuple[Array, ...]
+    modes_given: tuple[Array, ...]
+    kappa: float
+    pulls: tuple[float, ...]
+    half_width: float
+    name: tuple[object, ...]
+
+
+class Rowed(NamedTuple):
+    """A port's part of a cell's system: rows of the data taken, how they follow from what comes in,
+    and what goes out."""
+
+    rows: Array
+    lifted: Array
+    out: Array
+
+
+def port_rows(space: Space, port: Port) -> Rowed:
+    """Rows (n, r) of every datum, their right-hand sides (n, in), and out (given, r)."""
+    n, rows, lifted, out = len(port.slot), [], [], []
+    widths = [m.shape[1] for m in port.modes_taken]
+    for i, (datum, pull, P) in enumerate(
+        zip(port.taken, port.pulls, port.modes_taken, strict=True)
+    ):
+        rows.append(pull * datum_rows(space, port, datum))
+        block = np.zeros((n, sum(widths)))
+        block[:, sum(widths[:i]) : sum(widths[: i + 1])] = pull * P
+        lifted.append(block)
+    for datum, P in zip(port.given, port.modes_given, strict=True):
+        out.append(P.T @ datum_rows(space, port, datum))
+    r = space.columns
+    return Rowed(
+        np.concatenate(rows) if rows else np.zeros((0, r)),
+        np.concatenate(lifted) if lifted else np.zeros((0, 0)),
+        np.concatenate(out) if out else np.zeros((0, r)),
+    )
+
+
+def datum_rows(space: Space, port: Port, datum: Datum, slot: Slot | None = None) -> Array:
+    """A datum of all features at a port's points (or others), times the roots of their weights."""
+    slot = slot or port.slot
+    whole = float(port.slot.weights.sum()) or 1.0
+    rows, starts, d = np.zeros((len(slot), space.columns)), space.starts, slot.points.shape[1]
+    for term in datum.terms:
+        alpha = tuple(term.order if i == port.axis else 0 for i in range(d))
+        factor = term.factor * port.kappa**-term.power / port.half_width**term.order
+        table = space.table(term.field, slot, alpha)
+        own = slice(starts[term.field], starts[term.field + 1])
+        rows[:, own] += factor / space.units[term.field] * table
+    return rows * np.sqrt(slot.weights / whole)[:, None]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Cells with the same numbers, their ports, and the statements that have rows in them."""
+
+    members: np.ndarray
+    space: Space
+    ports: tuple[Port, ...]
+    asked: tuple[tuple[int, int], ...]
+    """Numbers of statements' rows, and the first member's position there."""
+    own: Array | None = None
+    """Further columns of all its rows (asked, ports) and outputs: functions of its own."""
+    own_units: Array | None = None
+    sums: Array | None = None
+    """Rows of the sums, (sums, r)."""
+    name: bytes = b""
+
+
+class Mapped(NamedTuple):
+    """A kind's map: T (out, in), E (sums, in), X = G^-1 B (r, in), its outputs O and sums on the
+    unknowns, and the factor that solves for right-hand sides."""
+
+    T: Array
+    E: Array
+    X: Array
+    out: Array
+    sums: Array
+    factor: Any
+    condition: float
+
+
+class Gram(NamedTuple):
+    """Cholesky factor of M^T M; asks for M^T h."""
+
+    L: Array
+
+    def solve(self, b: Array) -> Array:
+        return np.asarray(lapack.dpotrs(self.L, b, lower=1)[0])
+
+
+class Pivoted(NamedTuple):
+    """M[:, kept] = Q R of the rows asked for; asks for h."""
+
+    Q: Array
+    R: Array
+    kept: np.ndarray
+    columns: int
+
+    def solve(self, h: Array) -> Array:
+        found = np.zeros((self.columns, h.shape[1]))
+        if len(self.kept):
+            found[self.kept] = lapack.dtrtrs(self.R, self.Q[: len(h)].T @ h)[0]
+        return found
+
+
+def rows_of(kind: Kind, asked: Sequence[Asked]) -> Array:
+    """All rows that statements ask of a kind."""
+    space, blocks = kind.space, []
+    starts = space.starts
+    for number, at in kind.asked:
+        part = asked[number]
+        block = np.zeros((len(part.slot), space.columns))
+        fresh = [True] * len(space.draws)
+        for (f, alpha), c in part.symbol.items():
+            table = space.table(f, part.slot, alpha)
+            own = block[:, starts[f] : starts[f + 1]]
+            column = (c[at] / space.units[f])[:, None]
+            if fresh[f]:
+                np.multiply(table, column, out=own)
+                fresh[f] = False
+            else:
+                own += table * column
+        blocks.append(block)
+    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+
+
+class _Common(NamedTuple):
+    """What ports contribute to all kinds that have the same."""
+
+    gram: Array
+    B: Array
+    out: Array
+
+
+def map_kinds(
+    kinds: Sequence[Kind], asked: Sequence[Asked], sigma: float, known: Sequence[Mapped | None]
+) -> list[Mapped]:
+    """The maps of all kinds, those known already left as they are."""
+    common: dict[object, _Common] = {}
+    for kind in kinds:
+        key = (id(kind.space), tuple(p.name for p in kind.ports))
+        if key not in common and kind.own is None:
+            common[key] = _common(kind)
+
+    def one(number: int) -> Mapped:
+        found = known[number]
+        if found is not None:
+            return found
+        kind = kinds[number]
+        if kind.own is None:
+            key = (id(kind.space), tuple(p.name for p in kind.ports))
+            made = _by_gramian(kind, common[key], asked)
+            if made is not None:
+                return made
+        return _by_pivoting(kind, asked, max(sigma, CUT_SIGMA))
+
+    work = sum(
+        3.0 * k.space.columns**2 * sum(len(asked[n].slot) for n, _ in k.asked)
+        for k, old in zip(kinds, known, strict=True)
+        if old is None
+    )
+    return side_by_side(one, range(len(kinds)), work)
+
+
+def _common(kind: Kind) -> _Common:
+    r = kind.space.columns
+    made = [port_rows(kind.space, port) for port in kind.ports]
+    gram = np.zeros((r, r))
+    for rows, _, _ in made:
+        gram += rows.T @ rows
+    B = [rows.T @ lifted for rows, lifted, _ in made]
+    return _Common(
+        gram,
+        np.asfortranarray(np.concatenate(B, axis=1)) if B else np.zeros((r, 0)),
+        np.concatenate([out for _, _, out in made]) if made else np.zeros((0, r)),
+    )
+
+
+def _by_gramian(kind: Kind, common: _Common, asked: Sequence[Asked]) -> Mapped | None:
+    """The map by normal equations; None if they are not conditioned well enough."""
+    M = rows_of(kind, asked)
+    G = M.T @ M
+    G += common.gram
+    L, info = lapack.dpotrf(G, lower=1, clean=0, overwrite_a=1)
+    if info != 0:
+        return None
+    size = np.diagonal(L)
+    condition = float(size.max() / size.min())
+    if condition > WELL:
+        return None
+    factor = Gram(L)
+    X = factor.solve(common.B) if common.B.shape[1] else common.B
+    sums = np.zeros((0, kind.space.columns)) if kind.sums is None else kind.sums
+    return Mapped(common.out @ X, sums @ X, X, common.out, sums, factor, condition)
+
+
+def _by_pivoting(kind: Kind, asked: Sequence[Asked], sigma: float) -> Mapped:
+    """The map by a QR of all rows and a pivoted one of its triangle."""
+    made = [port_rows(kind.space, port) for port in kind.ports]
+    top = rows_of(kind, asked)
+    r = kind.space.columns
+    M = np.concatenate([top, *(rows for rows, _, _ in made)])
+    out = np.concatenate([o for _, _, o in made]) if made else np.zeros((0, r))
+    if kind.own is not None:
+        out = np.concatenate([out, kind.own[len(M) :]], axis=1)
+        M = np.concatenate([M, kind.own[: len(M)]], axis=1)
+    Q, R = np.linalg.qr(M)
+    packed, pivots, tau, _, _ = lapack.dgeqp3(np.asfortranarray(R))
+    size = np.abs(np.diag(packed))
+    rank = int(np.count_nonzero(size > sigma * size[0])) if len(size) and size[0] > 0 else 0
+    kept = pivots[:rank] - 1
+    R = np.asfortranarray(np.triu(packed[:rank, :rank]))
+    turned = lapack.dorgqr(np.asfortranarray(packed[:, :rank]), tau[:rank])[0] if rank else packed[:, :0]
+    Q = Q @ turned
+    lifted = np.zeros((len(M) - len(top), sum(one.lifted.shape[1] for one in made)))
+    row = column = 0
+    for one in made:
+        n, m = one.lifted.shape
+        lifted[row : row + n, column : column + m] = one.lifted
+        row, column = row + n, column + m
+    X = np.zeros((M.shape[1], lifted.shape[1]))
+    if rank:
+        X[kept] = lapack.dtrtrs(R, Q[len(top) :].T @ lifted)[0]
+    sums = np.zeros((0, M.shape[1])) if kind.sums is None else kind.sums
+    factor = Pivoted(Q[: len(top)], R, kept, M.shape[1])
+    condition = float(size[0] / size[rank - 1]) if rank else np.inf
+    return Mapped(out @ X, sums @ X, X, out, sums, factor, condition)
+
+
+def kind_name(parts: Sequence[bytes]) -> bytes:
+    made = blake2b(digest_size=16)
+    for part in parts:
+        made.update(part)
+    return made.digest()

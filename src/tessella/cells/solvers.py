@@ -1,0 +1,57 @@
+"""How cells are joined: directly, or by an iteration."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.linalg.solvers import Solver, by_name
+
+
+@dataclass(frozen=True)
+class Merging:
+    """Cells joined two and two up to the whole (see `merging`): exact, and further right-hand sides
+    cost next to nothing."""
+
+    name: ClassVar[str] = "merging"
+    iterative: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """Cells exchange data with their neighbours until nothing changes, by GMRES: for more cells
+    than merging has memory or time for."""
+
+    max_iterations: int = 2_000
+    tolerance: float = 1e-12
+    """Relative residual of the exchange at which it ends."""
+
+    name: ClassVar[str] = "exchange"
+    iterative: ClassVar[bool] = True
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.max_iterations, int) and self.max_iterations >= 1):
+            raise ValueError(
+                f"max_iterations must be a whole number of at least 1, got {self.max_iterations!r}"
+            )
+        if not 0 < self.tolerance < 1:
+            raise ValueError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
+
+
+CELL_SOLVERS = {kind.name: kind for kind in (Merging, Exchange)}
+
+AnySolver = Solver | Merging | Exchange | None
+"""None is decided once sizes are known."""
+
+
+def solver_named(
+    name: str, sigma: float, options: dict[str, Any] | None = None
+) -> tuple[RRQR | Unfiltered, AnySolver]:
+    """Filter and solver that a name stands for, of either coupling; options as in `by_name`."""
+    if name not in CELL_SOLVERS:
+        return by_name(name, sigma, options, others=tuple(CELL_SOLVERS))
+    kind: Any = CELL_SOLVERS[name]
+    known = {field.name for field in dataclasses.fields(kind)}
+    return RRQR(sigma), kind(**{k: v for k, v in (options or {}).items() if k in known})

@@ -1,0 +1,228 @@
+"""A problem on cells: what is asked of each of them, and at which ports they meet."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.basis import per_field
+from tessella.cells import slots
+from tessella.cells.draw import Slot
+from tessella.cells.enriched import Enriching
+from tessella.cells.exchange import Along, exchange
+from tessella.cells.glued import Glued, GluedBasis
+from tessella.cells.joining import Face
+from tessella.cells.leaves import Port
+from tessella.cells.rows import Asked, Place, Stating
+from tessella.cells.tiled import Cells, cells_of, open_ports, ports_of, wall_places
+from tessella.collocation import Grid
+from tessella.conditions import IntegralCondition, PointCondition
+from tessella.domain import Array
+from tessella.operators import function_values
+from tessella.problem import Problem
+
+SUM_POINTS = 10
+"""Fewest Gauss points per axis and cell for an integral."""
+
+
+class Sum(NamedTuple):
+    """A row over all cells: the sum over its cells of symbol . D^alpha v should be `value`.
+
+    `size` makes it what its statement asks for, `share` is its part of the statement's mean square.
+    """
+
+    name: str
+    parts: tuple[Asked, ...]
+    value: float
+    weight: float
+    size: float = 1.0
+    share: float = 1.0
+
+
+@dataclass(frozen=True)
+class CellSystem:
+    """What is asked of all cells, with their right-hand sides; not yet filtered or factored."""
+
+    problem: Problem
+    basis: GluedBasis
+    cells: Cells
+    stating: Stating
+    along: tuple[Along, ...]
+    asked: tuple[Asked, ...]
+    sums: tuple[Sum, ...]
+    ports: tuple[tuple[Port, ...], ...]
+    faces: tuple[Face, ...]
+
+    @property
+    def weights(self) -> dict[str, float]:
+        statements = (*self.problem.equations, *self.problem.conditions)
+        return {s.name: self.stating.weights[s.name] for s in statements}
+
+    @property
+    def rows(self) -> int:
+        own = sum(part.h.size for part in self.asked) + len(self.sums)
+        return own + sum(len(p.slot) * len(p.taken) for ports in self.ports for p in ports)
+
+    @property
+    def traces(self) -> int:
+        return sum(f.up + f.down for f in self.faces)
+
+    @cached_property
+    def bases(self) -> tuple[Glued, ...]:
+        every = per_field(self.basis, self.problem.fields)
+        return tuple(own for own in every if isinstance(own, Glued))
+
+    @cached_property
+    def enriching(self) -> Enriching:
+        return Enriching(self.bases, self.cells.centres, self.cells.half_widths)
+
+    @property
+    def h(self) -> Array:
+        """The data of all statements, weighed as in the loss."""
+        found = []
+        for part in self.asked:
+            lam = self.stating.weights[part.name]
+            found.append((part.h * np.sqrt(lam / part.unit)[:, None]).ravel())
+        return np.concatenate(found)
+
+    def has_matrix_of(self, other: CellSystem) -> bool:
+        """Whether only right-hand sides differ, up to rounding of the points."""
+        if len(self.asked) != len(other.asked) or len(self.sums) != len(other.sums):
+            return False
+        mine = [*self.asked, *(p for s in self.sums for p in s.parts)]
+        theirs = [*other.asked, *(p for s in other.sums for p in s.parts)]
+        if len(mine) != len(theirs) or self.faces != other.faces:
+            return False
+        return all(_same_rows(a, b) for a, b in zip(mine, theirs, strict=True))
+
+
+def _same_rows(a: Asked, b: Asked) -> bool:
+    if a.symbol.keys() != b.symbol.keys() or not np.array_equal(a.members, b.members):
+        return False
+    return all(
+        a.symbol[key].shape == b.symbol[key].shape
+        and np.allclose(a.symbol[key], b.symbol[key], rtol=1e-11, atol=0.0)
+        for key in a.symbol
+    )
+
+
+def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
+    """(Problem, basis, points) -> the rows of all cells."""
+    cells = cells_of(basis, grid)
+    boxes = np.prod(2 * cells.half_widths, axis=1)
+    columns = max(own.features.columns for own in basis.levels)
+    stating = Stating(problem, cells.centres, cells.half_widths, boxes, columns)
+    everywhere = np.arange(cells.count)
+    inner = [Place(slots.inside(cells.counts), everywhere, np.ones(cells.count))]
+    asked = [part for e in problem.equations for part in stating.equation(e, inner)]
+    stating.learn(asked)
+    along = exchange(problem, stating.points(inner)[:: max(1, cells.count // 4)])
+    each = per_field(basis, problem.fields)
+    bases = tuple(own for own in each if isinstance(own, Glued))
+    enriching = Enriching(bases, cells.centres, cells.half_widths)
+    ports, faces = ports_of(cells, along, stating, enriching if enriching.count else None)
+    extras = [c for c in problem.conditions if isinstance(c, PointCondition | IntegralCondition)]
+    is_open = bool(extras) and open_ports(cells, problem, along, stating, ports, faces)
+    sums: list[Sum] = []
+    for condition in problem.conditions:
+        if isinstance(condition, IntegralCondition):
+            sums.append(_integral(stating, cells, condition))
+        elif isinstance(condition, PointCondition):
+            parts = _measured(stating, cells, condition)
+            if is_open:
+                sums += _each_as_sum(stating, parts)
+            else:
+                asked += parts
+        else:
+            places = [
+                p for name in condition.faces(problem.domain)
+                for p in wall_places(cells, problem, name)
+            ]  # fmt: skip
+            asked += stating.condition(condition, places)
+    return CellSystem(
+        problem, basis, cells, stating, along, tuple(asked), tuple(sums),
+        tuple(map(tuple, ports)), tuple(faces),
+    )  # fmt: skip
+
+
+def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list[Asked]:
+    """Rows of measurements, in the cells that contain their points."""
+    problem = stating.problem
+    x, n = problem.domain.wrapped(condition.points), len(condition.points)
+    owner, point = cells.tiling.seen(x)
+    k, weight = stating.typical, condition.weight
+    if weight is None:
+        relative = stating.relative(condition.operator, x)
+        share = n / float(np.prod(k)) / stating.volume
+        weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
+    stating.weights[condition.name] = float(weight)
+    values = function_values(condition.value, condition.points, f"{condition.name} value")
+    values = values - problem.lift(condition.operator, x)
+    symbols = [problem.symbol(condition.operator, x, None, field) for field in problem.fields]
+    found = []
+    for cell in np.unique(owner).tolist():
+        own = point[owner == cell]
+        half = cells.half_widths[cell]
+        z = (x[own] - cells.centres[cell]) / half
+        scale = math.sqrt(weight / n * stating.volume / stating.boxes[cell])
+        symbol = {
+            (f, alpha): (scale * c[own] * np.prod(half ** -np.array(alpha, dtype=float)))[None]
+            for f, one in enumerate(symbols)
+            for alpha, c in one.items()
+        }
+        unit = np.array([weight * stating.volume / stating.boxes[cell]])
+        slot = Slot(z, np.full(len(z), 1 / n))
+        found.append(
+            Asked(condition.name, slot, np.array([cell]), symbol, scale * values[own][None], unit)
+        )
+    return found
+
+
+def _each_as_sum(stating: Stating, parts: Sequence[Asked]) -> list[Sum]:
+    """Measurements as rows of the whole, one each: they tell what walls leave open."""
+    found = []
+    for part in parts:
+        unit = math.sqrt(float(part.unit[0]))
+        for i in range(len(part.slot)):
+            symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
+            slot = Slot(part.slot.points[i : i + 1], np.ones(1))
+            one = Asked(part.name, slot, part.members, symbol, np.zeros((1, 1)), np.ones(1))
+            weight = math.sqrt(stating.weights[part.name])
+            found.append(Sum(part.name, (one,), float(part.h[0, i]) / unit, weight))
+    return found
+
+
+def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> Sum:
+    """The integral over all cells, in units of the domain's volume."""
+    problem = stating.problem
+    counts = tuple(max(n, SUM_POINTS) for n in cells.counts)
+    place = Place(slots.inside(counts), np.arange(cells.count), np.ones(cells.count))
+    x = stating.points([place])
+    shape = (cells.count, len(place.slot))
+    measure = stating.boxes[:, None] * place.slot.weights / stating.volume
+    symbol = {}
+    for f, field in enumerate(problem.fields):
+        for alpha, c in problem.symbol(condition.operator, x, None, field).items():
+            unit = np.prod(cells.half_widths ** -np.array(alpha, dtype=float), axis=1)[:, None]
+            symbol[f, alpha] = c.reshape(shape) * measure * unit
+    lift = problem.lift(condition.operator, x).reshape(shape)
+    relative = stating.relative(condition.operator, x)
+    if relative == 0.0:
+        raise ValueError(
+            f"{condition.name!r} is zero whatever the solution is: drop it, or change `of`"
+        )
+    weight = condition.weight
+    if weight is None:
+        weight = (relative * stating.volume) ** -2
+    stating.weights[condition.name] = float(weight)
+    value = condition.number / stating.volume - float(np.sum(lift * measure))
+    part = Asked(
+        condition.name, place.slot, place.members, symbol, np.zeros(shape), np.ones(cells.count)
+    )
+    size = stating.volume
+    return Sum(condition.name, (part,), value, math.sqrt(weight) * size, size)
