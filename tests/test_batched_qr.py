@@ -6,9 +6,6 @@ import pytest
 import scipy.linalg
 
 from tessella.linalg import batched_qr
-from tessella.linalg.condensation import condense
-from tessella.linalg.device_condensation import Pieces, condense_all, own_unknowns, pieces
-from tessella.linalg.rrqr import RRQR
 
 N, M = 64, 100
 
@@ -85,58 +82,3 @@ def test_padded_choices_are_powers_of_two():
         assert len(padded) >= count
         assert len(padded) & (len(padded) - 1) == 0
         assert np.count_nonzero(padded == batched_qr.NOWHERE) == len(padded) - count
-
-
-def test_members_are_cut_into_pieces_of_one_block_each():
-    members = [np.arange(40), np.array([40]), np.arange(41, 60)]
-    found = pieces(members)
-    real = found.members != batched_qr.NOWHERE
-    for k, own in enumerate(members):
-        mine = found.block == k
-        np.testing.assert_array_equal(np.sort(found.members[mine][real[mine]]), own)
-    assert np.all(np.bincount(found.block) == [3, 1, 2])
-
-
-C_SHARED, OWN, FREE = 7, 12, 30
-
-
-@pytest.mark.parametrize("dependent", [0, 3], ids=["regular", "dependent"])
-@pytest.mark.parametrize("rows", [FREE, 8], ids=["tall", "wide"])
-def test_condensation_on_the_device_is_that_of_the_host(rng, dependent, rows):
-    """Same columns kept, same least-squares problem for the shared unknowns, same way back."""
-    rule = RRQR(1e-9)
-    A, E = rng.standard_normal((3, rows, OWN)), rng.standard_normal((3, C_SHARED, OWN))
-    for k in range(dependent):
-        A[1, :, k], E[1, :, k] = A[1, :, 10], E[1, :, 10]
-    h = rng.standard_normal((6, rows))
-    by = Pieces(np.array([0, 1, 2]), np.array([[0, 3], [1, 4], [2, 5]]))
-    values = np.concatenate([A, E], axis=1).transpose(0, 2, 1)
-    shared = np.tile(rows + np.arange(C_SHARED), (3, 1))
-    padded = np.concatenate([h, np.zeros((6, C_SHARED))], axis=1)
-    found = condense_all(jnp.asarray(values), shared, jnp.asarray(padded), by, rule)
-    t = rng.standard_normal((3, 2, C_SHARED))
-    own = np.asarray(own_unknowns(found.top, found.z, jnp.asarray(t), by.block, found.kept, OWN))
-    for k in range(3):
-        host = condense(A[k], E[k], h[by.members[k]].T, rule)
-        assert found.kept[k] == len(host.kept)
-        T, g = np.asarray(found.triangle[k]).T, np.asarray(found.g[k])
-        np.testing.assert_allclose(T.T @ T, host.triangle.T @ host.triangle, atol=1e-10)
-        np.testing.assert_allclose(T.T @ g.T, host.triangle.T @ host.g, atol=1e-10)
-        a, b = np.zeros((2, OWN)), np.zeros((2, OWN))
-        a[:, found.order[k][: found.kept[k]]] = own[k][:, : found.kept[k]]
-        b[:, host.kept] = np.linalg.solve(host.R, host.z - host.C @ t[k].T).T
-        M = np.concatenate([A[k], E[k]])
-        np.testing.assert_allclose(a @ M.T, b @ M.T, atol=1e-8)
-
-
-def test_a_number_that_is_none_is_refused(rng):
-    values = rng.standard_normal((1, 4, 9))
-    values[0, 2, 3] = np.nan
-    with pytest.raises(FloatingPointError, match="contains NaN"):
-        condense_all(
-            jnp.asarray(values),
-            np.array([[8]]),
-            jnp.zeros((1, 9)),
-            Pieces(np.array([0]), np.array([[0]])),
-            RRQR(1e-9),
-        )

@@ -6,9 +6,10 @@ import pytest
 
 import tessella as ts
 from tessella.assembly import assemble
+from tessella.cells.factors import factor_cells
+from tessella.cells.system import cell_system
 from tessella.collocation import Rows
 from tessella.estimate import held_out, residual
-from tessella.gluing import glue
 from tessella.linalg.partial_sums import FANOUT, add_dense_rows, partial_sums
 from tessella.linalg.solvers import by_name
 from tessella.quadrature import quadrature
@@ -109,9 +110,12 @@ def test_only_subdomains_with_measurements_are_special():
     problem = ts.Problem(LINE, ts.Equation(ts.D(x=2)), [ts.Dirichlet(), ts.Measured([0.45], [0.0])])
     basis = ts.Glued(ts.Tiling(LINE, 8), ts.RandomFeatures(6))
     plain = ts.Problem(LINE, problem.equations, problem.conditions[:1])
-    with_data, without = (glue(p, basis, ts.Grid(2.0)) for p in (problem, plain))
+    with_data, without = (
+        factor_cells(cell_system(p, basis, ts.Grid(2.0)), ts.RRQR(1e-14), None)
+        for p in (problem, plain)
+    )
     assert len(with_data.kinds) == len(without.kinds) + 1
-    assert with_data.rows == without.rows + 1
+    assert with_data.system.rows == without.system.rows + 1
 
 
 # --- integrals

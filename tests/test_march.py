@@ -9,7 +9,6 @@ import pytest
 
 import tessella as ts
 from tessella.algorithm import Factored
-from tessella.linalg.condensation import condense
 from tessella.march import _Track, until
 from tessella.marched import Slab
 from tessella.solve import SHAPE_OVERSAMPLING, SHAPE_SIGMA, SIDE_BY_SIDE_SIGMA, with_basis
@@ -512,20 +511,6 @@ def test_arguments_are_those_of_solve():
         ts.march(wave(), 2, tol=1e-3, subdomains=2)
     with pytest.raises(ValueError, match="`subdomains` and `features`"):
         ts.march(wave(), 2, subdomains=2)
-
-
-@pytest.mark.parametrize("sigma", [1e-14, 1e-2])
-def test_a_condensed_block_takes_other_right_hand_sides(rng, sigma):
-    """Whether or not the filter drops columns."""
-    A = rng.standard_normal((40, 12)) @ np.diag(10.0 ** -np.linspace(0, 4, 12))
-    E, h, other = rng.standard_normal((6, 12)) * 1e-3, rng.random((40, 2)), rng.random((40, 3))
-    rule = ts.RRQR(sigma)
-    renewed = condense(A, E, h, rule, keep=True).renewed(other)
-    plain = condense(A, E, other, rule)
-    assert len(plain.kept) == 12 or sigma > 1e-3
-    for name in ("z", "g", "lost", "triangle", "C"):
-        np.testing.assert_allclose(getattr(renewed, name), getattr(plain, name), atol=1e-12)
-    assert plain.turns is None
 
 
 def test_matrices_are_told_apart_by_their_numbers(rng, column_blocks):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.interfaces import interior_faces
+from tessella.cells.faces import interior_faces
 from tessella.tiling import DEEPEST, SMALLEST
 from tessella.tree import WHOLE, Roots, balanced, leaves, middle, parts
 

@@ -99,8 +99,8 @@ def _values(u: Array, domain: Any, points: Array) -> Array:
 JAXHPS = Peer(
     "jaxhps",
     "float64, uniform quadtree, p Chebyshev points per side of a leaf and p - 2 Gauss points, DtN "
-    "merges, solve_subtree (local solves, merges, downward pass; its adaptive trees are ten times "
-    "slower here), XLA with all threads and BLAS with one (faster so, and steadier beside other "
+    "merges, solve_subtree: local solves, merges, downward pass (its adaptive trees are several "
+    "times slower here); XLA with all threads, BLAS with one (faster so, and steadier beside other "
     "work); the Domain, a grid, is made in the cold run only",
     sizes,
     solve,

@@ -82,7 +82,7 @@ THREADED = 8
 def sizes(name: str, case: Case) -> list[Settings]:
     if isinstance(case, Oscillator):
         raise NotApplicableError("a boundary value code, not one for initial value problems")
-    key: str = "width" if isinstance(case, Plate) else "cells"
+    key = "width" if isinstance(case, Plate) else "cells"
     table: dict[str, Any] = {"plate": WIDTHS, "square": CELLS, "wave": WAVE_CELLS}[case.kind]
     threads = sorted({1, os.cpu_count() or 1})
     return [
@@ -100,7 +100,7 @@ def solve(case: Case, degree: int, threads: int, **size: float) -> Answer:
     ng.SetNumThreads(threads)
     run: Any = {"plate": _curved, "square": _static, "wave": _stepped}[case.kind]
     with ng.TaskManager() if threads > 1 else contextlib.nullcontext():
-        return run(case, degree, **size)  # type: ignore[no-any-return]
+        return run(case, degree, **size)
 
 
 def _static(case: Square, degree: int, cells: int) -> Answer:
@@ -160,7 +160,8 @@ def _load(space: Any, source: Formula | None) -> Any:
 
     f = ng.LinearForm(space)
     if source is not None:
-        f += source(ng.x, ng.y, ng) * space.TestFunction() * ng.dx(bonus_intorder=4)
+        given = source(ng.x, ng.y, ng).Compile()
+        f += given * space.TestFunction() * ng.dx(bonus_intorder=4)
     return f.Assemble().vec
 
 

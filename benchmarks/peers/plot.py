@@ -83,7 +83,7 @@ def plot_problem(name: str, records: Iterable[dict[str, Any]], path: Path) -> Pa
     axes.set_ylabel("mean |u - exact| / std(exact)")
     for target in TARGETS:
         if min(r["error"] for r in done) <= target <= max(r["error"] for r in done):
-            axes.axhline(target, color="0.7", lw=0.8, ls=":", zorder=0)
+            axes.axhline(target, color="0.5", lw=1.2, ls=":", zorder=2)
     axes.grid(True, which="major", color="0.92")
     axes.spines[["top", "right"]].set_visible(False)
     low, high = axes.get_xlim()

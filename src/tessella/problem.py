@@ -265,6 +265,10 @@ class Problem:
         """The operator that picks one unknown, or the part of one region."""
         return Identity() if self.unknowns == (field,) else Field(field)
 
+    def part(self, field: str) -> Operator:
+        """The operator that picks one field, also if it is the part of one region."""
+        return Identity() if len(self.fields) == 1 else Field(field)
+
     @property
     def exact_function(self) -> Function | Mapping[str, Function] | None:
         """The exact solution, if it is known everywhere."""

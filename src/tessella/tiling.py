@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 
 from tessella.decomposition import Decomposition, Index
-from tessella.domain import Array, Box, Domain
+from tessella.domain import Array, Domain
 from tessella.tree import Cell, Leaves, Roots, balanced, leaves
 
 Cuts = int | Sequence[float]
@@ -30,22 +30,18 @@ class Tiling(Decomposition):
     `Tiling(domain, ([0, 0.9, 0.99, 1], 4))`: all boxes of a slab share its width. From there slabs
     can be halved, `split`, or single boxes cut in 2^d equal parts, `refined`.
 
-    A point on an interior face belongs to the box above it. There are no windows: inside its box
-    the solution is the box's own features, and neighbours are joined by traces (see `interfaces`).
+    A shape is covered by the boxes of its bounding box; those outside take no part. A point on an
+    interior face belongs to the box above it. There are no windows: inside its box the solution is
+    the box's own features, and neighbours exchange data over their faces (see `cells`).
     """
 
-    domain: Box
+    domain: Domain
     widths: tuple[tuple[float, ...] | None, ...]
     """Per axis the widths of its slabs, None where all are equal."""
     cut: frozenset[Cell]
     """Boxes of these slabs, and parts of boxes, that are in parts (see `tree`)."""
 
     def __init__(self, domain: Domain, subdomains: int | Sequence[Cuts]) -> None:
-        if not isinstance(domain, Box):
-            raise ValueError(
-                f"subdomains side by side need a Box, and {domain!r} is none: leave out "
-                f"coupling='interfaces' (or use a Decomposition, whose boxes overlap)"
-            )
         counts, widths = _cut(domain, subdomains)
         super().__init__(domain, counts, 1.0)
         object.__setattr__(self, "widths", widths)
@@ -238,7 +234,7 @@ class Tiling(Decomposition):
 
 
 def _cut(
-    domain: Box, given: int | Sequence[Cuts]
+    domain: Domain, given: int | Sequence[Cuts]
 ) -> tuple[int | list[int], tuple[tuple[float, ...] | None, ...]]:
     """Numbers of slabs, and the widths of those that are not equal."""
     d = domain.dimension

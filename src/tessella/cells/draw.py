@@ -111,14 +111,14 @@ def drawn(features: RandomFeatures, layers: Sequence[Layer], cell: int) -> Featu
 
 @dataclass(frozen=True, eq=False)
 class Draw:
-    """Features filtered: columns `kept` of them, combined by R^-1.
+    """Features filtered: columns `kept` of them, combined by R^-1 if there is one.
 
     `condition` is that of the rows before and after the filter.
     """
 
     features: Features
     kept: np.ndarray
-    R: Array
+    R: Array | None
     condition: tuple[float, float]
     _tables: dict[tuple[int, Orders], tuple[Slot, Array]] = field(default_factory=dict, repr=False)
 
@@ -136,6 +136,10 @@ class Draw:
         return self._tables[key][1]
 
     def _filtered(self, table: Array) -> Array:
+        if self.R is None:
+            return table
+        if not len(self.kept):
+            return np.zeros((len(table), 0))
         with single_threaded_blas():
             solved = solve_triangular(
                 self.R, table[:, self.kept].T, trans=1, check_finite=False
@@ -145,9 +149,23 @@ class Draw:
     def coefficients(self, a: Array) -> Array:
         """From those of the filtered features (r, ...) to those of all (C, ...)."""
         found = np.zeros((self.features.columns, *a.shape[1:]))
+        if self.R is None:
+            return np.asarray(a)
+        if not len(self.kept):
+            return found
         with single_threaded_blas():
             found[self.kept] = solve_triangular(self.R, a, check_finite=False)
         return found
+
+
+def unfiltered(features: Features) -> Draw:
+    """All features as they are, for cells that filter their own."""
+    return Draw(features, np.arange(features.columns), None, (1.0, 1.0))
+
+
+def absent(features: Features) -> Draw:
+    """Of an unknown that does not live in a cell: nothing."""
+    return Draw(features, np.zeros(0, dtype=np.int64), np.zeros((0, 0)), (1.0, 1.0))
 
 
 Weighted = tuple[tuple[Slot, tuple[tuple[Orders, int], ...]], ...]

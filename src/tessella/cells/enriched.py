@@ -24,8 +24,11 @@ NEW = 1e-12
 class Enriching:
     """The enrichment of all unknowns in all cells."""
 
-    def __init__(self, bases: tuple[Glued, ...], centres: Array, half_widths: Array) -> None:
+    def __init__(
+        self, bases: tuple[Glued, ...], number: np.ndarray, centres: Array, half_widths: Array
+    ) -> None:
         self.bases, self.centres, self.half_widths = bases, centres, half_widths
+        self.active = np.concatenate([own.active[number] for own in bases], axis=1)
         self.tiling = bases[0].decomposition
         self.starts = np.concatenate([[0], np.cumsum([len(b.enrichment) for b in bases])])
 
@@ -36,8 +39,7 @@ class Enriching:
     @property
     def reached(self) -> np.ndarray:
         """Which cells have a column of it, (J,)."""
-        active = [own.active for own in self.bases]
-        return np.asarray(np.concatenate(active, axis=1).any(axis=1))
+        return np.asarray(self.active.any(axis=1))
 
     def values(self, field: int, x: Array, gamma: Orders) -> Array:
         """D^gamma of an unknown's functions, (n, E)."""
@@ -59,10 +61,7 @@ class Enriching:
             if len(self.bases[f].enrichment) and len(used):
                 own = slice(self.starts[f], self.starts[f + 1])
                 found[used, own] += physical[used, None] * self.values(f, x[used], alpha)
-        return found * self._active(cell)
-
-    def _active(self, cell: int) -> Array:
-        return np.concatenate([own.active[cell] for own in self.bases])
+        return found * self.active[cell]
 
     def datum(self, x: Array, axis: int, kappa: float, datum: Datum) -> Array:
         """A datum of all functions at points of a face."""
@@ -91,7 +90,7 @@ class Enriching:
 
     def port(self, cell: int, port: Port) -> tuple[Array, Array]:
         """Of a port's rows, and of what goes out."""
-        x, active = self.points(cell, port.slot), self._active(cell)
+        x, active = self.points(cell, port.slot), self.active[cell]
         root = np.sqrt(port.slot.weights / port.slot.weights.sum())[:, None]
         rows = [
             pull * root * self.datum(x, port.axis, port.kappa, d) * active

@@ -128,18 +128,19 @@ class CellFactors:
         """From the filtered unknowns of all kinds to the coefficients of all features."""
         parts = []
         for f, own in enumerate(system.bases):
-            a = np.zeros((system.cells.count, own.width))
+            a = np.zeros((system.cells.tiling.count, own.width))
+            number = system.cells.number
             for space in self.spaces:
                 mine = [i for i, k in enumerate(self.kinds) if k.space is space]
                 cells = np.concatenate([self.kinds[i].members for i in mine])
                 rows = slice(space.starts[f], space.starts[f + 1])
                 reduced = np.concatenate([local[i][rows] for i in mine], axis=1) / space.units[f]
-                a[cells, : own.features.columns] = space.draws[f].coefficients(reduced).T
+                a[number[cells], : own.features.columns] = space.draws[f].coefficients(reduced).T
             for kind, y in zip(self.kinds, local, strict=True):
                 if kind.own is not None:
                     extra = kind.space.columns + system.enriching.starts[f : f + 2]
                     factors = kind.own_units[slice(*system.enriching.starts[f : f + 2])]
-                    a[kind.members, own.features.columns :] = y[slice(*extra), 0] * factors
+                    a[number[kind.members], own.features.columns :] = y[slice(*extra), 0] * factors
             parts.append(a.ravel())
         return np.concatenate(parts)
 
@@ -165,7 +166,7 @@ class CellFactors:
         values = np.array([total.value for total in system.sums]).reshape(n, 1)
         taken, result = self.joined.solve(c, e, values)
         local = [
-            y + own.X @ taken[int(place[0, 0])][place[:, 1], :, 0].T
+            own.factor.unknowns(y + own.X @ taken[int(place[0, 0])][place[:, 1], :, 0].T)
             for own, place, y in zip(self.mapped, at, start, strict=True)
         ]
         return local, result
@@ -230,7 +231,8 @@ class CellFactors:
             squares[part.name] = squares.get(part.name, 0.0) + here
         for i, total in enumerate(system.sums):
             got = sum(
-                float(np.sum(own.sums[i] @ a)) for own, a in zip(self.mapped, local, strict=True)
+                float(np.sum(k.sums[i] @ a)) for k, a in zip(self.kinds, local, strict=True)
+                if k.sums is not None
             )
             missed_sum = (got - total.value) * total.size
             squares[total.name] = squares.get(total.name, 0.0) + missed_sum**2 * total.share

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tessella.cells import slots
+from tessella.cells.draw import Slot
 from tessella.cells.exchange import orders_along
 from tessella.cells.leaves import Kind
 from tessella.cells.system import CellSystem
@@ -32,28 +33,31 @@ def jumps(
         kind_of[kind.members] = number
         place[kind.members] = np.arange(len(kind.members))
     found: dict[str, list[Array]] = {}
-    sides: dict[tuple[int, int, int, int], list[int]] = {}
-    for face, (axis, below, above, part_below, part_above) in enumerate(cells.faces):
-        sides.setdefault((axis, part_below, part_above, 0), []).append(face)
-    for (axis, part_below, part_above, _), faces in sides.items():
-        below = np.array([cells.faces[f][1] for f in faces])
-        above = np.array([cells.faces[f][2] for f in faces])
-        slot_b = slots.grid_on_face(d, POINTS, (axis, 1, part_below), inset=bool(system.enriching.count))
-        slot_a = slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset=bool(system.enriching.count))
+    alike: dict[tuple[int, int, int, int | None, int], list[int]] = {}
+    for number, face in enumerate(cells.faces):
+        alone = number if face.custom is not None else -1
+        key = (face.axis, face.part_below, face.part_above, face.field, alone)
+        alike.setdefault(key, []).append(number)
+    for (axis, part_below, part_above, only, alone), faces in alike.items():
+        below = np.array([cells.faces[f].below for f in faces])
+        above = np.array([cells.faces[f].above for f in faces])
+        slot_b, slot_a = _slots(system, axis, part_below, part_above, alone)
         whole = below if part_below == WHOLE else above
         slot = slot_b if part_below == WHOLE else slot_a
         x = cells.centres[whole][:, None] + slot.points * cells.half_widths[whole][:, None]
         for f, field in enumerate(problem.fields):
+            if only not in (None, f):
+                continue
             for m in range(max(1, int(orders[f, axis])) if orders[f].any() else 0):
                 operator: Operator = D(**{names[axis]: m}) if m else Identity()
-                operator = operator @ problem.unknown(field)
+                operator = operator @ problem.part(field)
                 symbol = problem.symbol(operator, x.reshape(-1, d), field=field)
                 table = {a: c.reshape(x.shape[:2]) for a, c in symbol.items()}
                 apart = _values(system, kinds, local, kind_of, place, below, slot_b, f, table)
                 apart = apart - _values(
                     system, kinds, local, kind_of, place, above, slot_a, f, table
                 )
-                of = f" of {field}" if len(problem.fields) > 1 else ""
+                of = f" of {field}" if len(problem.unknowns) > 1 else ""
                 found.setdefault(_name(m) + of, []).append(apart.ravel())
     ordered = sorted(found, key=lambda n: (n.startswith("normal"), n))
     return {
@@ -65,6 +69,21 @@ def jumps(
     }
 
 
+def _slots(
+    system: CellSystem, axis: int, part_below: int, part_above: int, alone: int
+) -> tuple[Slot, Slot]:
+    """Points of a face as seen from below and from above."""
+    if alone >= 0:
+        custom = system.cells.faces[alone].custom
+        assert custom is not None
+        return custom.below, custom.above
+    d, inset = system.problem.domain.dimension, bool(system.enriching.count)
+    return (
+        slots.grid_on_face(d, POINTS, (axis, 1, part_below), inset),
+        slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset),
+    )
+
+
 def _values(
     system: CellSystem,
     kinds: Sequence[Kind],
@@ -72,7 +91,7 @@ def _values(
     kind_of: np.ndarray,
     place: np.ndarray,
     cells: np.ndarray,
-    slot: slots.Slot,
+    slot: Slot,
     field: int,
     table: dict[tuple[int, ...], Array],
 ) -> Array:

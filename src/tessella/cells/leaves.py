@@ -48,6 +48,10 @@ class Space:
     def columns(self) -> int:
         return int(self.starts[-1])
 
+    @property
+    def filtered(self) -> bool:
+        return all(draw.R is not None for draw in self.draws)
+
     def table(self, field: int, slot: Slot, alpha: tuple[int, ...]) -> Array:
         return self.draws[field].table(slot, alpha)
 
@@ -137,8 +141,9 @@ class Kind:
 
 
 class Mapped(NamedTuple):
-    """A kind's map: T (out, in), E (sums, in), X = G^-1 B (r, in), its outputs O and sums on the
-    unknowns, and the factor that solves for right-hand sides."""
+    """A kind's map: T (out, in), E (sums, in), X (r, in) from what comes in to its unknowns y, its
+    outputs and sums of these, and the factor that solves for right-hand sides and takes y to the
+    features' own unknowns."""
 
     T: Array
     E: Array
@@ -157,9 +162,17 @@ class Gram(NamedTuple):
     def solve(self, b: Array) -> Array:
         return np.asarray(lapack.dpotrs(self.L, b, lower=1)[0])
 
+    def unknowns(self, y: Array) -> Array:
+        return y
+
 
 class Pivoted(NamedTuple):
-    """M[:, kept] = Q R of the rows asked for; asks for h."""
+    """M[:, kept] = Q R, with Q as far as the rows are asked for; asks for h.
+
+    R may be as badly conditioned as the threshold allows, and its unknowns as large. So maps are
+    made of y = R a, which is as small as the data: O R^-1 is solved for from the left, where
+    nothing cancels.
+    """
 
     Q: Array
     R: Array
@@ -167,9 +180,12 @@ class Pivoted(NamedTuple):
     columns: int
 
     def solve(self, h: Array) -> Array:
-        found = np.zeros((self.columns, h.shape[1]))
+        return np.asarray(self.Q.T @ h)
+
+    def unknowns(self, y: Array) -> Array:
+        found = np.zeros((self.columns, y.shape[1]))
         if len(self.kept):
-            found[self.kept] = lapack.dtrtrs(self.R, self.Q[: len(h)].T @ h)[0]
+            found[self.kept] = lapack.dtrtrs(self.R, y)[0]
         return found
 
 
@@ -209,7 +225,7 @@ def map_kinds(
     common: dict[object, _Common] = {}
     for kind in kinds:
         key = (id(kind.space), tuple(p.name for p in kind.ports))
-        if key not in common and kind.own is None:
+        if key not in common and kind.own is None and kind.space.filtered:
             common[key] = _common(kind)
 
     def one(number: int) -> Mapped:
@@ -217,7 +233,7 @@ def map_kinds(
         if found is not None:
             return found
         kind = kinds[number]
-        if kind.own is None:
+        if kind.own is None and kind.space.filtered:
             key = (id(kind.space), tuple(p.name for p in kind.ports))
             made = _by_gramian(kind, common[key], asked)
             if made is not None:
@@ -288,13 +304,19 @@ def _by_pivoting(kind: Kind, asked: Sequence[Asked], sigma: float) -> Mapped:
         n, m = one.lifted.shape
         lifted[row : row + n, column : column + m] = one.lifted
         row, column = row + n, column + m
-    X = np.zeros((M.shape[1], lifted.shape[1]))
-    if rank:
-        X[kept] = lapack.dtrtrs(R, Q[len(top) :].T @ lifted)[0]
+    X = Q[len(top) :].T @ lifted
     sums = np.zeros((0, M.shape[1])) if kind.sums is None else kind.sums
+    out, sums = (_divided(x[:, kept], R) for x in (out, sums))
     factor = Pivoted(Q[: len(top)], R, kept, M.shape[1])
     condition = float(size[0] / size[rank - 1]) if rank else np.inf
     return Mapped(out @ X, sums @ X, X, out, sums, factor, condition)
+
+
+def _divided(rows: Array, R: Array) -> Array:
+    """rows R^-1."""
+    if not rows.size:
+        return np.zeros((len(rows), len(R)))
+    return np.ascontiguousarray(lapack.dtrtrs(R, np.asfortranarray(rows.T), trans=1)[0].T)
 
 
 def kind_name(parts: Sequence[bytes]) -> bytes:

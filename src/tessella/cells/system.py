@@ -11,18 +11,18 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.basis import per_field
-from tessella.cells import slots
 from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import Along, exchange
 from tessella.cells.glued import Glued, GluedBasis
 from tessella.cells.joining import Face
 from tessella.cells.leaves import Port
-from tessella.cells.rows import Asked, Place, Stating
-from tessella.cells.tiled import Cells, cells_of, open_ports, ports_of, wall_places
+from tessella.cells.rows import Asked, Stating
+from tessella.cells.shaped import shaped_cells
+from tessella.cells.tiled import Cells, cells_of, open_ports, ports_of
 from tessella.collocation import Grid
 from tessella.conditions import IntegralCondition, PointCondition
-from tessella.domain import Array
+from tessella.domain import Array, Box
 from tessella.operators import function_values
 from tessella.problem import Problem
 
@@ -79,7 +79,9 @@ class CellSystem:
 
     @cached_property
     def enriching(self) -> Enriching:
-        return Enriching(self.bases, self.cells.centres, self.cells.half_widths)
+        return Enriching(
+            self.bases, self.cells.number, self.cells.centres, self.cells.half_widths
+        )
 
     @property
     def h(self) -> Array:
@@ -113,21 +115,20 @@ def _same_rows(a: Asked, b: Asked) -> bool:
 
 def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     """(Problem, basis, points) -> the rows of all cells."""
-    cells = cells_of(basis, grid)
-    boxes = np.prod(2 * cells.half_widths, axis=1)
+    plain = isinstance(problem.domain, Box)
+    cells = cells_of(problem, basis, grid) if plain else shaped_cells(problem, basis, grid)
     columns = max(own.features.columns for own in basis.levels)
-    stating = Stating(problem, cells.centres, cells.half_widths, boxes, columns)
-    everywhere = np.arange(cells.count)
-    inner = [Place(slots.inside(cells.counts), everywhere, np.ones(cells.count))]
+    stating = Stating(problem, cells.centres, cells.half_widths, cells.volumes, columns)
+    inner = cells.inner()
     asked = [part for e in problem.equations for part in stating.equation(e, inner)]
     stating.learn(asked)
     along = exchange(problem, stating.points(inner)[:: max(1, cells.count // 4)])
     each = per_field(basis, problem.fields)
     bases = tuple(own for own in each if isinstance(own, Glued))
-    enriching = Enriching(bases, cells.centres, cells.half_widths)
+    enriching = Enriching(bases, cells.number, cells.centres, cells.half_widths)
     ports, faces = ports_of(cells, along, stating, enriching if enriching.count else None)
     extras = [c for c in problem.conditions if isinstance(c, PointCondition | IntegralCondition)]
-    is_open = bool(extras) and open_ports(cells, problem, along, stating, ports, faces)
+    is_open = bool(extras) and plain and open_ports(cells, problem, along, stating, ports, faces)
     sums: list[Sum] = []
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
@@ -141,7 +142,7 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
         else:
             places = [
                 p for name in condition.faces(problem.domain)
-                for p in wall_places(cells, problem, name)
+                for p in cells.on(problem, name)
             ]  # fmt: skip
             asked += stating.condition(condition, places)
     return CellSystem(
@@ -154,7 +155,7 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
     """Rows of measurements, in the cells that contain their points."""
     problem = stating.problem
     x, n = problem.domain.wrapped(condition.points), len(condition.points)
-    owner, point = cells.tiling.seen(x)
+    owner, point = cells.owners(x)
     k, weight = stating.typical, condition.weight
     if weight is None:
         relative = stating.relative(condition.operator, x)
@@ -200,17 +201,24 @@ def _each_as_sum(stating: Stating, parts: Sequence[Asked]) -> list[Sum]:
 def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> Sum:
     """The integral over all cells, in units of the domain's volume."""
     problem = stating.problem
-    counts = tuple(max(n, SUM_POINTS) for n in cells.counts)
-    place = Place(slots.inside(counts), np.arange(cells.count), np.ones(cells.count))
-    x = stating.points([place])
-    shape = (cells.count, len(place.slot))
-    measure = stating.boxes[:, None] * place.slot.weights / stating.volume
-    symbol = {}
-    for f, field in enumerate(problem.fields):
-        for alpha, c in problem.symbol(condition.operator, x, None, field).items():
-            unit = np.prod(cells.half_widths ** -np.array(alpha, dtype=float), axis=1)[:, None]
-            symbol[f, alpha] = c.reshape(shape) * measure * unit
-    lift = problem.lift(condition.operator, x).reshape(shape)
+    parts, lifted = [], 0.0
+    places = cells.sums(SUM_POINTS)
+    x = stating.points(places)
+    symbols = [problem.symbol(condition.operator, x, None, field) for field in problem.fields]
+    lift, start = problem.lift(condition.operator, x), 0
+    for place in places:
+        shape = (len(place.members), len(place.slot))
+        here = slice(start, start + shape[0] * shape[1])
+        start = here.stop
+        measure = stating.boxes[place.members][:, None] * place.slot.weights / stating.volume
+        lifted += float(np.sum(lift[here].reshape(shape) * measure))
+        half, symbol = cells.half_widths[place.members], {}
+        for f, own in enumerate(symbols):
+            for alpha, c in own.items():
+                unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
+                symbol[f, alpha] = c[here].reshape(shape) * measure * unit
+        nothing, one = np.zeros(shape), np.ones(shape[0])
+        parts.append(Asked(condition.name, place.slot, place.members, symbol, nothing, one))
     relative = stating.relative(condition.operator, x)
     if relative == 0.0:
         raise ValueError(
@@ -220,9 +228,6 @@ def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> S
     if weight is None:
         weight = (relative * stating.volume) ** -2
     stating.weights[condition.name] = float(weight)
-    value = condition.number / stating.volume - float(np.sum(lift * measure))
-    part = Asked(
-        condition.name, place.slot, place.members, symbol, np.zeros(shape), np.ones(cells.count)
-    )
+    value = condition.number / stating.volume - lifted
     size = stating.volume
-    return Sum(condition.name, (part,), value, math.sqrt(weight) * size, size)
+    return Sum(condition.name, tuple(parts), value, math.sqrt(weight) * size, size)

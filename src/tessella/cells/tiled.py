@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
 from tessella.cells import slots
-from tessella.cells.draw import DRAWS, Slot, drawn, powers
+from tessella.cells.draw import DRAWS, Slot, absent, drawn, powers, unfiltered
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import KAPPA, Along
+from tessella.cells.exchange import KAPPA, Along, Datum
 from tessella.cells.faces import Side, interior_faces
 from tessella.cells.glued import Glued, GluedBasis, common_degree, tiling_of
 from tessella.cells.joining import Face
@@ -41,78 +43,144 @@ def points_per_cell(basis: GluedBasis, grid: Grid) -> tuple[int, ...]:
     return counts
 
 
+class Custom(NamedTuple):
+    """A part of a face that is no whole one: its points as both cells see them, the functions in
+    which data cross it, its measure, and the unknown it belongs to if not all."""
+
+    below: Slot
+    above: Slot
+    modes: Array
+    measure: float
+    field: int | None
+
+
+class Between(NamedTuple):
+    """A face: the cells below and above it, which part of theirs it is (see `tree`)."""
+
+    axis: int
+    below: int
+    above: int
+    part_below: int = WHOLE
+    part_above: int = WHOLE
+    custom: Custom | None = None
+    field: int | None = None
+
+
 @dataclass(frozen=True)
 class Cells:
     """Where cells are, which faces join them, and where their points lie.
 
+    number     of the tiling's boxes, which ones they are
     low, high  corners in whole numbers, for the order of joining
-    faces      (axis, below, above, part of the lower one's face, part of the upper one's)
-    counts     points along every axis, inside and on faces
+    counts     points along every axis inside; face_counts on the faces across every axis
+    volumes    of what lies inside the domain
+    present    (J, F): which unknowns live in which cells
     """
 
     tiling: Tiling
-    centres: Array
-    half_widths: Array
+    number: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    faces: tuple[tuple[int, int, int, int, int], ...]
+    faces: tuple[Between, ...]
     counts: tuple[int, ...]
     face_counts: tuple[tuple[int, ...], ...]
     degree: int
+    volumes: Array
+    present: np.ndarray
 
     @property
     def count(self) -> int:
-        return len(self.centres)
+        return len(self.number)
+
+    @property
+    def own_filter(self) -> np.ndarray:
+        """Which cells filter their own features: points of theirs are not those of others."""
+        return np.zeros(self.count, dtype=bool)
+
+    @cached_property
+    def centres(self) -> Array:
+        return self.tiling.centres[self.number]
+
+    @cached_property
+    def half_widths(self) -> Array:
+        return self.tiling.half_widths[self.number]
 
     def sides(self) -> list[list[tuple[int, Side]]]:
         """Of every cell, its faces' numbers and where they are on it."""
         found: list[list[tuple[int, Side]]] = [[] for _ in range(self.count)]
-        for number, (axis, below, above, part_below, part_above) in enumerate(self.faces):
-            found[below].append((number, (axis, 1, part_below)))
-            found[above].append((number, (axis, 0, part_above)))
+        for number, face in enumerate(self.faces):
+            found[face.below].append((number, (face.axis, 1, face.part_below)))
+            found[face.above].append((number, (face.axis, 0, face.part_above)))
         return [sorted(own, key=lambda pair: (pair[1], pair[0])) for own in found]
 
     def slot(self, side: Side) -> Slot:
         return slots.on_face(self.face_counts[side[0]], side)
 
+    def owners(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
+        """(cell, point) for all points in some cell."""
+        box, point = self.tiling.seen(x)
+        cell_of = np.full(self.tiling.count, -1)
+        cell_of[self.number] = np.arange(self.count)
+        inside = cell_of[box] >= 0
+        return cell_of[box[inside]], point[inside]
 
-def cells_of(basis: GluedBasis, grid: Grid) -> Cells:
+    def inner(self) -> list[Place]:
+        """Where the equations are asked."""
+        everywhere = np.arange(self.count)
+        return [Place(slots.inside(self.counts), everywhere, np.ones(self.count))]
+
+    def sums(self, fewest: int) -> list[Place]:
+        """Where integrals are taken: points whose weights are parts of a cell's volume."""
+        counts = tuple(max(n, fewest) for n in self.counts)
+        return [Place(slots.inside(counts), np.arange(self.count), np.ones(self.count))]
+
+    def on(self, problem: Problem, name: str) -> list[Place]:
+        """Where a condition has its rows on one part of the boundary."""
+        domain = problem.domain
+        assert isinstance(domain, Box)
+        face = domain.face(name)
+        side = (face.axis, int(face.sign > 0), WHOLE)
+        return [self.on_wall(side, self.tiling.at_end(*side[:2]))]
+
+    def on_wall(self, side: Side, members: np.ndarray) -> Place:
+        """Whole faces of some cells as pieces of the boundary."""
+        axis, end, _ = side
+        slot, d = self.slot(side), self.half_widths.shape[1]
+        normals = np.tile(np.eye(d)[axis] * (2.0 * end - 1.0), (len(slot), 1))
+        return Place(slot, members, 1 / (2 * self.half_widths[members, axis]), normals, axis)
+
+
+def cells_of(problem: Problem, basis: GluedBasis, grid: Grid) -> Cells:
+    """All boxes of a tiling."""
     tiling, degree = tiling_of(basis), common_degree(basis)
     counts = points_per_cell(basis, grid)
     extra = max(len(own.enrichment) for own in basis.levels)
     on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
-    level, place = tiling.leaves
-    deepest = int(level.max())
-    size = (1 << (deepest - level))[:, None]
+    low, high = corners(tiling)
     faces = tuple(
-        (f.axis, int(b), int(a), int(pb), int(pa))
+        Between(f.axis, int(b), int(a), int(pb), int(pa))
         for f in interior_faces(tiling)
         for b, a, pb, pa in zip(f.below, f.above, f.part_below, f.part_above, strict=True)
     )
     return Cells(
         tiling,
-        tiling.centres,
-        tiling.half_widths,
-        place * size,
-        (place + 1) * size,
+        np.arange(tiling.count),
+        low,
+        high,
         faces,
         counts,
         tuple(on_faces[:i] + on_faces[i + 1 :] for i in range(len(counts))),
         degree,
+        np.prod(2 * tiling.half_widths, axis=1),
+        np.ones((tiling.count, len(problem.fields)), dtype=bool),
     )
 
 
-def wall_places(cells: Cells, problem: Problem, name: str) -> list[Place]:
-    """Where a condition has its rows on one face of the domain."""
-    domain = problem.domain
-    assert isinstance(domain, Box)
-    face = domain.face(name)
-    side = (face.axis, int(face.sign > 0), WHOLE)
-    members = cells.tiling.at_end(*side[:2])
-    slot = cells.slot(side)
-    normals = np.tile(np.eye(domain.dimension)[face.axis] * face.sign, (len(slot), 1))
-    measure = 1 / (2 * cells.half_widths[members, face.axis])
-    return [Place(slot, members, measure, normals, face.axis)]
+def corners(tiling: Tiling) -> tuple[np.ndarray, np.ndarray]:
+    """Of all boxes, in whole numbers of the smallest."""
+    level, place = tiling.leaves
+    size = (1 << (int(level.max()) - level))[:, None]
+    return place * size, (place + 1) * size
 
 
 def spaces(
@@ -123,15 +191,12 @@ def spaces(
     sigma: float,
 ) -> tuple[np.ndarray, list[Space]]:
     """Which cells share their filtered features, and those: cells of one shape and one draw."""
-    shapes, which = np.unique(cells.half_widths, axis=0, return_inverse=True)
-    which = which.ravel()
+    alike = np.concatenate([cells.half_widths, cells.present, cells.own_filter[:, None]], axis=1)
     if not all(own.shared for own in bases):
-        made = [
-            _space(cells, bases, stating, orders, sigma, cells.half_widths[j], j)
-            for j in range(cells.count)
-        ]
-        return np.arange(cells.count), made
-    return which, [_space(cells, bases, stating, orders, sigma, half, 0) for half in shapes]
+        alike = np.concatenate([alike, cells.number[:, None]], axis=1)
+    _, first, which = np.unique(alike, axis=0, return_index=True, return_inverse=True)
+    made = [_space(cells, bases, stating, orders, sigma, int(j)) for j in first]
+    return which.ravel(), made
 
 
 def _space(
@@ -140,15 +205,19 @@ def _space(
     stating: Stating,
     orders: Array,
     sigma: float,
-    half: Array,
     cell: int,
 ) -> Space:
+    half = cells.half_widths[cell]
     d = len(half)
-    k = bases[0].features.columns ** (1 / d) / (2 * half)
     k = np.max([own.features.columns for own in bases]) ** (1 / d) / (2 * half)
     W = stating.sizes(k)
     draws, units = [], []
     for f, own in enumerate(bases):
+        features = drawn(own.features, own.layers, int(cells.number[cell]))
+        if not cells.present[cell, f]:
+            draws.append(absent(features))
+            units.append(1.0)
+            continue
         inner = {
             alpha: rms * float(np.prod(half ** -np.array(alpha, dtype=float)))
             for (g, alpha), rms in stating.coefficients.items()
@@ -168,7 +237,10 @@ def _space(
         for axis, traces in enumerate(on_faces):
             for side in (0, 1):
                 asked.append((cells.slot((axis, side, WHOLE)), powers(traces, largest)))
-        features = drawn(own.features, own.layers, cell)
+        if cells.own_filter[cell]:
+            draws.append(unfiltered(features))
+            units.append(largest)
+            continue
         draws.append(DRAWS.get(features, tuple(asked), sigma))
         units.append(largest)
     return Space(tuple(draws), tuple(units))
@@ -185,7 +257,7 @@ def ports_of(
     P = [slots.modes(own, cells.degree) for own in cells.face_counts]
     ports: list[list[Port]] = [[] for _ in range(cells.count)]
     smaller = []
-    for axis, below, above, _, _ in cells.faces:
+    for axis, below, above, *_ in cells.faces:
         width = min(cells.half_widths[below, axis], cells.half_widths[above, axis])
         k = stating.k[below, axis] * cells.half_widths[below, axis] / width
         smaller.append(KAPPA * float(k))
@@ -193,15 +265,21 @@ def ports_of(
     modes = [_face_modes(cells, along, P, smaller, enriching, n) for n in range(len(cells.faces))]
     faces = [
         Face(below, above, *(sum(p.shape[1] for p in own) for own in modes[number]))
-        for number, (_, below, above, _, _) in enumerate(cells.faces)
+        for number, (_, below, above, *_) in enumerate(cells.faces)
     ]
     for cell, sides in enumerate(cells.sides()):
         for number, (axis, side, part) in sides:
             half, kappa = float(cells.half_widths[cell, axis]), smaller[number]
-            taken, given = along[axis].taken(side), along[axis].given(side)
+            face = cells.faces[number]
+            taken, given = crossing(along[axis], face, side)
             area = 1.0 if part == WHOLE else 0.5 ** (cells.half_widths.shape[1] - 1)
+            slot, label = cells.slot((axis, side, part)), (axis, side, part)
+            if face.custom is not None:
+                slot = face.custom.above if side == 0 else face.custom.below
+                area = face.custom.measure / float(np.prod(np.delete(2 * cells.half_widths[cell], axis)))
+                label = (number, side, id(slot))
             k = float(stating.k[cell, axis])
-            key = (axis, side, part, kappa, cells.half_widths[cell].tobytes())
+            key = (label, face.field, kappa, cells.half_widths[cell].tobytes())
             if key not in pulls_of:
                 pulls_of[key] = tuple(
                     float(W[d.field, cell] * k**-0.5 * (kappa / k) ** d.top)
@@ -213,7 +291,7 @@ def ports_of(
                     number,
                     axis,
                     side,
-                    cells.slot((axis, side, part)),
+                    slot,
                     taken,
                     given,
                     modes[number][side],
@@ -221,10 +299,22 @@ def ports_of(
                     kappa,
                     pulls_of[key],
                     half,
-                    (axis, side, part, kappa, half, pulls_of[key]),
+                    (*label, face.field, kappa, half, pulls_of[key]),
                 )
             )
     return ports, faces
+
+
+def crossing(
+    along: Along, face: Between, side: int
+) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:
+    """What a cell takes and gives at a face; of an unknown that has the face for itself, its own."""
+    both = along.taken(side), along.given(side)
+    if face.field is None:
+        return both
+    return tuple(  # type: ignore[return-value]
+        tuple(d for d in data if d.field == face.field) for data in both
+    )
 
 
 def _face_modes(
@@ -236,10 +326,13 @@ def _face_modes(
     number: int,
 ) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
     """The functions in which the data from below and those from above cross a face."""
-    axis, below, above, part_below, part_above = cells.faces[number]
-    own = along[axis]
+    face = cells.faces[number]
+    axis, below, above, part_below = face[:4]
+    own = Along(*(crossing(along[axis], face, side)[0] for side in (0, 1)))
+    if face.custom is not None:
+        P = [face.custom.modes] * len(P)
     if enriching is not None:
-        active = np.concatenate([np.maximum(b.active[below], b.active[above]) for b in enriching.bases])
+        active = np.maximum(enriching.active[below], enriching.active[above])
         if active.any():
             cell, side = (below, 1) if part_below == WHOLE else (above, 0)
             slot = cells.slot((axis, side, WHOLE))

@@ -1,0 +1,289 @@
+"""Cells of a shape or of a divided domain: boxes that its boundary cuts.
+
+A cut cell asks its equation at points inside, its conditions on its piece of the boundary, and
+exchanges data over the parts of its faces that lie inside. Each region of a divided domain has an
+unknown of its own, which lives in the cells that the region meets.
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.polynomial import legendre
+
+from tessella.cells import slots
+from tessella.cells.cutting import (
+    CUT,
+    OUTSIDE,
+    WHOLE as INSIDE,
+    Inside,
+    Part,
+    boundary_points,
+    face_parts,
+    inner_points,
+    kinds,
+    too_thin,
+)
+from tessella.cells.draw import Slot
+from tessella.cells.faces import interior_faces
+from tessella.cells.glued import GluedBasis, common_degree, tiling_of
+from tessella.cells.rows import Place
+from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cell
+from tessella.collocation import Grid
+from tessella.domain import Array
+from tessella.problem import Problem
+from tessella.tiling import Tiling
+from tessella.tree import WHOLE
+
+ROWS = 1.3
+"""Points inside a cut cell, at least so many per feature."""
+
+RANK = 1e-10
+"""Functions on a part of a face that are this dependent on the others are left out."""
+
+
+@dataclass(frozen=True)
+class ShapedCells(Cells):
+    """Cells some of which are cut.
+
+    insides    of every unknown, where it lives
+    kind       (F, J): outside, cut or whole
+    cut_slots  (unknown, cell) -> points inside
+    """
+
+    insides: tuple[Inside, ...]
+    kind: np.ndarray
+    cut_slots: dict[tuple[int, int], Slot]
+
+    @property
+    def own_filter(self) -> np.ndarray:
+        return np.asarray((self.kind == CUT).any(axis=0))
+
+    @cached_property
+    def low_corner(self) -> Array:
+        return self.centres - self.half_widths
+
+    @cached_property
+    def high_corner(self) -> Array:
+        return self.centres + self.half_widths
+
+    def inner(self) -> list[Place]:
+        return self._places(self.counts)
+
+    def sums(self, fewest: int) -> list[Place]:
+        return self._places(tuple(max(n, fewest) for n in self.counts))
+
+    def _places(self, counts: tuple[int, ...]) -> list[Place]:
+        found = []
+        whole = np.flatnonzero((self.kind == INSIDE).any(axis=0))
+        if len(whole):
+            found.append(Place(slots.inside(counts), whole, np.ones(len(whole))))
+        for (_, cell), slot in self.cut_slots.items():
+            found.append(Place(slot, np.array([cell]), np.ones(1)))
+        return found
+
+    def on(self, problem: Problem, name: str) -> list[Place]:
+        spacing = (2 * self.half_widths).min(axis=0) / (max(self.counts) + 1)
+        owner, points, normals, weights = boundary_points(
+            problem.domain, name, spacing, self.low_corner, self.high_corner
+        )
+        found, on_walls = [], {}
+        for cell in np.unique(owner).tolist():
+            here = owner == cell
+            z = (points[here] - self.centres[cell]) / self.half_widths[cell]
+            side = self._whole_side(cell, z, normals[here])
+            if side is not None:
+                on_walls.setdefault(side, []).append(cell)
+                continue
+            volume = float(np.prod(2 * self.half_widths[cell]))
+            slot = Slot(z, weights[here] / volume)
+            found.append(Place(slot, np.array([cell]), np.ones(1), normals[here]))
+        return [
+            *(self.on_wall((*side, WHOLE), np.array(cells)) for side, cells in on_walls.items()),
+            *found,
+        ]
+
+    def _whole_side(self, cell: int, z: Array, normals: Array) -> tuple[int, int] | None:
+        """The face of a whole cell that these boundary points lie on, if they do."""
+        if not (self.kind[:, cell] == INSIDE).any():
+            return None
+        for axis, end in itertools.product(range(z.shape[1]), (0, 1)):
+            sign = 2.0 * end - 1.0
+            flat = np.all(np.abs(z[:, axis] - sign) < 1e-8)
+            if flat and np.all(normals[:, axis] * sign > 1 - 1e-8):
+                return (axis, end) if self._covered(cell, axis, sign) else None
+        return None
+
+    def _covered(self, cell: int, axis: int, sign: float) -> bool:
+        """Whether beyond a whole face of a whole cell there is nothing of the domain."""
+        slot = self.slot((axis, int(sign > 0), WHOLE))
+        beyond = slot.points.copy()
+        beyond[:, axis] = sign * (1 + 1e-6)
+        x = self.centres[cell] + beyond * self.half_widths[cell]
+        return not any(inside.member(x).any() for inside in self.insides)
+
+
+def shaped_cells(problem: Problem, basis: GluedBasis, grid: Grid) -> ShapedCells:
+    """The boxes that a domain meets, cut by its boundary."""
+    tiling, degree = tiling_of(basis), common_degree(basis)
+    counts = points_per_cell(basis, grid)
+    extra = max(len(own.enrichment) for own in basis.levels)
+    on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
+    regions = problem.domain.regions
+    insides = tuple(Inside(problem.domain, name) for name in regions) or (Inside(problem.domain),)
+    low, high = tiling.centres - tiling.half_widths, tiling.centres + tiling.half_widths
+    kind = np.stack([kinds(inside, low, high) for inside in insides])
+    _refuse_thin(insides, low, high, kind, problem)
+    least = int(ROWS * max(own.features.columns for own in basis.levels))
+    points: dict[tuple[int, int], tuple[Array, Array]] = {}
+    for f, inside in enumerate(insides):
+        cut = np.flatnonzero(kind[f] == CUT)
+        made = inner_points(inside, low[cut], high[cut], max(counts), least) if len(cut) else []
+        for box, (x, weights) in zip(cut.tolist(), made, strict=True):
+            if len(x):
+                points[f, box] = (x, weights)
+            else:
+                kind[f, box] = OUTSIDE
+    number = np.flatnonzero((kind != OUTSIDE).any(axis=0))
+    if len(number) < 2:
+        raise ValueError(
+            f"{problem.domain!r} meets {len(number)} of {tiling.count} subdomains, which has no "
+            f"neighbour: use more subdomains, or coupling='overlap'"
+        )
+    cell_of = np.full(tiling.count, -1)
+    cell_of[number] = np.arange(len(number))
+    cut_slots, volumes = {}, np.zeros(len(number))
+    boxes = np.prod(2 * tiling.half_widths, axis=1)
+    for (f, box), (x, weights) in points.items():
+        z = (x - tiling.centres[box]) / tiling.half_widths[box]
+        cut_slots[f, int(cell_of[box])] = Slot(z, weights / boxes[box])
+        volumes[cell_of[box]] += weights.sum()
+    whole = (kind[:, number] == INSIDE).any(axis=0)
+    volumes[whole] = boxes[number][whole]
+    face_counts = tuple(on_faces[:i] + on_faces[i + 1 :] for i in range(len(counts)))
+    present = kind[:, number].T != OUTSIDE
+    if len(insides) < len(problem.fields):
+        present = np.repeat(present, len(problem.fields), axis=1)
+    all_low, all_high = corners(tiling)
+    return ShapedCells(
+        tiling,
+        number,
+        all_low[number],
+        all_high[number],
+        tuple(_faces(tiling, insides, kind, cell_of, face_counts, degree)),
+        counts,
+        face_counts,
+        degree,
+        volumes,
+        present,
+        insides,
+        kind[:, number],
+        cut_slots,
+    )
+
+
+def _refuse_thin(
+    insides: tuple[Inside, ...], low: Array, high: Array, kind: np.ndarray, problem: Problem
+) -> None:
+    for f, inside in enumerate(insides):
+        place = too_thin(inside, low, high, kind[f])
+        if place is not None:
+            at = ", ".join(f"{c:.4g}" for c in place)
+            size = ", ".join(f"{c:.3g}" for c in (high - low).min(axis=0))
+            raise ValueError(
+                f"{problem.domain!r} has a part near ({at}) that is too thin for subdomains of "
+                f"size ({size}): use more subdomains, or coupling='overlap'"
+            )
+
+
+def _faces(
+    tiling: Tiling,
+    insides: tuple[Inside, ...],
+    kind: np.ndarray,
+    cell_of: np.ndarray,
+    counts: tuple[tuple[int, ...], ...],
+    degree: int,
+) -> list[Between]:
+    """All parts of faces inside, of every unknown that has a place of its own."""
+    found = []
+    for f, inside in enumerate(insides):
+        field = f if len(insides) > 1 else None
+        for faces in interior_faces(tiling):
+            there = (kind[f][faces.below] != OUTSIDE) & (kind[f][faces.above] != OUTSIDE)
+            plain = there & (
+                (kind[f][faces.below] == INSIDE) | (kind[f][faces.above] == INSIDE)
+            )
+            columns = zip(
+                cell_of[faces.below], cell_of[faces.above], faces.part_below, faces.part_above,
+                strict=True,
+            )  # fmt: skip
+            ends = [tuple(map(int, own)) for own in columns]
+            for i in np.flatnonzero(plain).tolist():
+                found.append(Between(faces.axis, *ends[i], field=field))
+            some = np.flatnonzero(there & ~plain)
+            if len(some):
+                smaller, end = (x[some] for x in faces.smaller)
+                centre, half = tiling.centres[smaller], tiling.half_widths[smaller]
+                low, high = centre - half, centre + half
+                plane = centre[:, faces.axis] + end * half[:, faces.axis]
+                low[:, faces.axis] = high[:, faces.axis] = plane
+                n = max(counts[faces.axis], default=1)
+                parts = face_parts(inside, faces.axis, low, high, n)
+                for i, own in zip(some.tolist(), parts, strict=True):
+                    found += _cut_face(
+                        tiling, faces.axis, faces.below[i], faces.above[i], ends[i], own, field,
+                        counts[faces.axis], degree,
+                    )  # fmt: skip
+    return found
+
+
+def _cut_face(
+    tiling: Tiling,
+    axis: int,
+    below: int,
+    above: int,
+    ends: tuple[int, ...],
+    parts: list[Part],
+    field: int | None,
+    counts: tuple[int, ...],
+    degree: int,
+) -> list[Between]:
+    """The parts of one face, as both cells see them; a whole one is like any other."""
+    smaller = below if ends[2] == WHOLE else above
+    area = float(np.prod(np.delete(2 * tiling.half_widths[smaller], axis)))
+    if len(parts) == 1 and abs(parts[0].weights.sum() - area) <= 1e-13 * area:
+        plain = len(parts[0].points) == int(np.prod(counts)) and len(set(counts)) <= 1
+        if plain:
+            return [Between(axis, *ends, field=field)]
+    found = []
+    for part in parts:
+        measure = float(part.weights.sum())
+        weights = part.weights / measure
+        local = [
+            Slot((part.points - tiling.centres[j]) / tiling.half_widths[j], weights)
+            for j in (below, above)
+        ]
+        modes = _modes(np.delete(part.points, axis, axis=1), weights, degree)
+        found.append(
+            Between(axis, *ends[:2], WHOLE, WHOLE, Custom(*local, modes, measure, field), field)
+        )
+    return found
+
+
+def _modes(points: Array, weights: Array, degree: int) -> Array:
+    """Orthonormal polynomials of total degree at most `degree` on a part of a face."""
+    if points.shape[1] == 0:
+        return np.ones((1, 1))
+    low, high = points.min(axis=0), points.max(axis=0)
+    z = 2 * (points - low) / np.where(high > low, high - low, 1.0) - 1
+    orders = itertools.product(range(degree + 1), repeat=z.shape[1])
+    chosen = sorted((k for k in orders if sum(k) <= degree), key=lambda k: (sum(k), k))
+    values = np.sqrt(weights)[:, None] * np.ones((1, len(chosen)))
+    for i in range(z.shape[1]):
+        table = legendre.legvander(z[:, i], degree)
+        values *= table[:, [k[i] for k in chosen]]
+    Q, R = np.linalg.qr(values / np.linalg.norm(values, axis=0))
+    return np.ascontiguousarray(Q[:, : R.shape[1]][:, np.abs(np.diag(R)) > RANK])
