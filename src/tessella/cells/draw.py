@@ -135,6 +135,13 @@ class Draw:
             self._tables[key] = (slot, self._filtered(self.features.table(slot, alpha)))
         return self._tables[key][1]
 
+    def tables(self, slot: Slot, alphas: Sequence[Orders]) -> dict[Orders, Array]:
+        """Several derivatives at once."""
+        if slot.lasting:
+            return {alpha: self.table(slot, alpha) for alpha in alphas}
+        found = self.features.values(slot.points, alphas)
+        return {alpha: self._filtered(table) for alpha, table in found.items()}
+
     def _filtered(self, table: Array) -> Array:
         if self.R is None:
             return table

@@ -91,10 +91,10 @@ class CellFactors:
     ) -> Found:
         """Solve for the system's right-hand sides."""
         with watch.phase("solve"), single_threaded_blas():
-            local, result = self._local(self.system)
+            local, met, result = self._local(self.system)
             a = self.unfiltered(self.system, local)
         with watch.phase("measure"), single_threaded_blas():
-            residual = self.residuals(self.system, local)
+            residual = self.residuals(self.system, local, met)
             apart = jumps(self.system, self.kinds, local)
         return Found(a, result, residual, apart)
 
@@ -144,8 +144,11 @@ class CellFactors:
             parts.append(a.ravel())
         return np.concatenate(parts)
 
-    def _local(self, system: CellSystem) -> tuple[list[Array], SolverResult]:
-        """The unknowns of the members of every kind, (r, members)."""
+    def _local(
+        self, system: CellSystem
+    ) -> tuple[list[Array], list[Array | None], SolverResult]:
+        """The unknowns of the members of every kind, (r, members), and what cells that were
+        factored by themselves make of their rows."""
         start = self._particular(system)
         stages, places = self.joined.order.stages, self.joined.order.places
         at = [np.array([places[j] for j in k.members.tolist()]) for k in self.kinds]
@@ -165,11 +168,13 @@ class CellFactors:
                 e_stage[place[:, 1], :, 0] = (own.sums @ y).T
         values = np.array([total.value for total in system.sums]).reshape(n, 1)
         taken, result = self.joined.solve(c, e, values)
-        local = [
-            own.factor.unknowns(y + own.X @ taken[int(place[0, 0])][place[:, 1], :, 0].T)
-            for own, place, y in zip(self.mapped, at, start, strict=True)
-        ]
-        return local, result
+        local: list[Array] = []
+        met: list[Array | None] = []
+        for own, place, y in zip(self.mapped, at, start, strict=True):
+            y = y + own.X @ taken[int(place[0, 0])][place[:, 1], :, 0].T
+            local.append(own.factor.unknowns(y))
+            met.append(None if isinstance(own.factor, Gram) else own.factor.Q @ y)
+        return local, met, result
 
     def _particular(self, system: CellSystem) -> list[Array]:
         """What the members of every kind answer to their right-hand sides if nothing comes in."""
@@ -208,47 +213,48 @@ class CellFactors:
                     b[cells, own] += weighted @ space.table(f, part.slot, alpha) / space.units[f]
         return b
 
-    def residuals(self, system: CellSystem, local: list[Array]) -> dict[str, float]:
+    def residuals(
+        self, system: CellSystem, local: list[Array], met: list[Array | None]
+    ) -> dict[str, float]:
         """Root mean square of what every statement misses, in its own units."""
         every = gathered(system, self.kinds, local)
-        own_rows = {
-            (n, int(k.members[0])): (k, a) for k, a in zip(self.kinds, local, strict=True)
-            for n, _ in k.asked if k.own is not None
-        }  # fmt: skip
         squares: dict[str, float] = {}
-        for i, part in enumerate(system.asked):
-            missed = -part.h
-            for at, j in enumerate(part.members.tolist() if own_rows else ()):
-                if (i, j) in own_rows:
-                    missed[at] += _own_part(system, *own_rows[i, j], i)
-            for number, space in enumerate(self.spaces):
-                mine = np.flatnonzero(self.space_of[part.members] == number)
+        for number, part in enumerate(system.asked):
+            values = np.zeros_like(part.h)
+            regular = np.array([met[self.kind_of[j]] is None for j in part.members.tolist()])
+            for i, space in enumerate(self.spaces):
+                mine = np.flatnonzero((self.space_of[part.members] == i) & regular)
                 for (f, alpha), table in part.symbol.items() if len(mine) else ():
                     own = slice(space.starts[f], space.starts[f + 1])
                     a = every[part.members[mine], own] / space.units[f]
-                    missed[mine] += table[mine] * (a @ space.table(f, part.slot, alpha).T)
-            here = float(np.sum(np.sum(missed**2, axis=1) / part.unit))
-            squares[part.name] = squares.get(part.name, 0.0) + here
+                    values[mine] += table[mine] * (a @ space.table(f, part.slot, alpha).T)
+            for at in np.flatnonzero(~regular).tolist():
+                values[at] = self._rows_met(system, met, number, int(part.members[at]))
+            missed = np.sum((values - part.h) ** 2, axis=1) / part.unit
+            squares[part.name] = squares.get(part.name, 0.0) + float(np.sum(missed))
         for i, total in enumerate(system.sums):
             got = sum(
-                float(np.sum(k.sums[i] @ a)) for k, a in zip(self.kinds, local, strict=True)
+                float(np.sum(k.sums[i] @ a))
+                for k, a in zip(self.kinds, local, strict=True)
                 if k.sums is not None
             )
             missed_sum = (got - total.value) * total.size
             squares[total.name] = squares.get(total.name, 0.0) + missed_sum**2 * total.share
         return {name: math.sqrt(value) for name, value in squares.items()}
 
-
-def _own_part(system: CellSystem, kind: Kind, a: Array, number: int) -> Array:
-    """What a cell's own columns contribute to a statement's rows."""
-    assert kind.own is not None
-    start = 0
-    for n, _ in kind.asked:
-        end = start + len(system.asked[n].slot)
-        if n == number:
-            return np.asarray(kind.own[start:end] @ a[kind.space.columns :, 0])
-        start = end
-    raise AssertionError("the cell has no such rows")
+    def _rows_met(
+        self, system: CellSystem, met: list[Array | None], number: int, cell: int
+    ) -> Array:
+        """A statement's rows of a cell that was factored by itself."""
+        kind, rows = self.kinds[self.kind_of[cell]], met[self.kind_of[cell]]
+        assert rows is not None
+        start = 0
+        for n, _ in kind.asked:
+            end = start + len(system.asked[n].slot)
+            if n == number:
+                return np.asarray(rows[start:end, int(np.searchsorted(kind.members, cell))])
+            start = end
+        raise AssertionError("the cell has no such rows")
 
 
 def gathered(system: CellSystem, kinds: Sequence[Kind], local: Sequence[Array]) -> Array:

@@ -12,8 +12,9 @@ are factored by a QR that is pivoted again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -25,6 +26,7 @@ from tessella.cells.exchange import Datum
 from tessella.cells.rows import Asked
 from tessella.domain import Array
 from tessella.linalg.threads import side_by_side
+from tessella.operators import Orders
 
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
@@ -40,7 +42,7 @@ class Space:
     draws: tuple[Draw, ...]
     units: tuple[float, ...]
 
-    @property
+    @cached_property
     def starts(self) -> np.ndarray:
         return np.concatenate([[0], np.cumsum([d.columns for d in self.draws])]).astype(int)
 
@@ -52,8 +54,19 @@ class Space:
     def filtered(self) -> bool:
         return all(draw.R is not None for draw in self.draws)
 
-    def table(self, field: int, slot: Slot, alpha: tuple[int, ...]) -> Array:
+    def table(self, field: int, slot: Slot, alpha: Orders) -> Array:
         return self.draws[field].table(slot, alpha)
+
+    def tables(self, slot: Slot, wanted: Iterable[tuple[int, Orders]]) -> dict[tuple[int, Orders], Array]:
+        """Derivatives (unknown, alpha) of all features at a slot's points."""
+        by_field: dict[int, list[Orders]] = {}
+        for f, alpha in dict.fromkeys(wanted):
+            by_field.setdefault(f, []).append(alpha)
+        return {
+            (f, alpha): table
+            for f, alphas in by_field.items()
+            for alpha, table in self.draws[f].tables(slot, alphas).items()
+        }
 
 
 class Port(NamedTuple):
@@ -91,16 +104,17 @@ class Rowed(NamedTuple):
 def port_rows(space: Space, port: Port) -> Rowed:
     """Rows (n, r) of every datum, their right-hand sides (n, in), and out (given, r)."""
     n, rows, lifted, out = len(port.slot), [], [], []
+    tables = space.tables(port.slot, _needed(port, port.slot))
     widths = [m.shape[1] for m in port.modes_taken]
     for i, (datum, pull, P) in enumerate(
         zip(port.taken, port.pulls, port.modes_taken, strict=True)
     ):
-        rows.append(pull * datum_rows(space, port, datum))
+        rows.append(pull * _datum_rows(space, port, datum, tables))
         block = np.zeros((n, sum(widths)))
         block[:, sum(widths[:i]) : sum(widths[: i + 1])] = pull * P
         lifted.append(block)
     for datum, P in zip(port.given, port.modes_given, strict=True):
-        out.append(P.T @ datum_rows(space, port, datum))
+        out.append(P.T @ _datum_rows(space, port, datum, tables))
     r = space.columns
     return Rowed(
         np.concatenate(rows) if rows else np.zeros((0, r)),
@@ -109,17 +123,31 @@ def port_rows(space: Space, port: Port) -> Rowed:
     )
 
 
-def datum_rows(space: Space, port: Port, datum: Datum, slot: Slot | None = None) -> Array:
-    """A datum of all features at a port's points (or others), times the roots of their weights."""
-    slot = slot or port.slot
-    whole = float(port.slot.weights.sum()) or 1.0
-    rows, starts, d = np.zeros((len(slot), space.columns)), space.starts, slot.points.shape[1]
+def _needed(port: Port, slot: Slot) -> list[tuple[int, Orders]]:
+    d = slot.points.shape[1]
+    return [
+        (term.field, _along(port.axis, term.order, d))
+        for datum in (*port.taken, *port.given)
+        for term in datum.terms
+    ]
+
+
+def _along(axis: int, order: int, dimension: int) -> Orders:
+    return tuple(order if i == axis else 0 for i in range(dimension))
+
+
+def _datum_rows(
+    space: Space, port: Port, datum: Datum, tables: dict[tuple[int, Orders], Array]
+) -> Array:
+    """A datum of all features at a port's points, times the roots of their weights."""
+    slot, starts = port.slot, space.starts
+    rows = np.zeros((len(slot), space.columns))
     for term in datum.terms:
-        alpha = tuple(term.order if i == port.axis else 0 for i in range(d))
+        alpha = _along(port.axis, term.order, slot.points.shape[1])
         factor = term.factor * port.kappa**-term.power / port.half_width**term.order
-        table = space.table(term.field, slot, alpha)
         own = slice(starts[term.field], starts[term.field + 1])
-        rows[:, own] += factor / space.units[term.field] * table
+        rows[:, own] += factor / space.units[term.field] * tables[term.field, alpha]
+    whole = float(slot.weights.sum()) or 1.0
     return rows * np.sqrt(slot.weights / whole)[:, None]
 
 
@@ -197,8 +225,9 @@ def rows_of(kind: Kind, asked: Sequence[Asked]) -> Array:
         part = asked[number]
         block = np.zeros((len(part.slot), space.columns))
         fresh = [True] * len(space.draws)
+        tables = space.tables(part.slot, part.symbol)
         for (f, alpha), c in part.symbol.items():
-            table = space.table(f, part.slot, alpha)
+            table = tables[f, alpha]
             own = block[:, starts[f] : starts[f + 1]]
             column = (c[at] / space.units[f])[:, None]
             if fresh[f]:

@@ -90,6 +90,11 @@ class ShapedCells(Cells):
         owner, points, normals, weights = boundary_points(
             problem.domain, name, spacing, self.low_corner, self.high_corner
         )
+        if self.insides[0].region is not None and name not in problem.domain.walls:
+            there = self.present[owner].sum(axis=1) > 1  # a point of contact needs both sides
+            owner, points, normals, weights = (
+                x[there] for x in (owner, points, normals, weights)
+            )
         found, on_walls = [], {}
         for cell in np.unique(owner).tolist():
             here = owner == cell

@@ -1,0 +1,135 @@
+"""What cells take from their neighbours, and what they give them: as many data as make a cell's
+own problem well posed, at the ends where the equation needs them."""
+
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.cells.exchange import exchange, orders_along
+
+u, v, p = ts.Field("u"), ts.Field("v"), ts.Field("p")
+D, LAPLACE = ts.D, ts.Laplacian()
+SQUARE, PAST = ts.Box(x=(0, 1), y=(0, 1)), ts.Box(x=(0, 1), t=(0, 1))
+START = ts.Initial()
+
+
+def across(domain, operators, *conditions):
+    """Per axis what is taken from below and from above, each as {(unknown, order): factor}."""
+    operators = operators if isinstance(operators, list) else [operators]
+    names = [name for name in "uvp" if any(name in str(o) for o in operators)]
+    fields = {"fields": tuple(names)} if len(operators) > 1 else {}
+    problem = ts.Problem(domain, [ts.Equation(o) for o in operators], conditions, **fields)
+
+    def described(data):
+        return [{(problem.fields[t.field], t.order): t.factor for t in d.terms} for d in data]
+
+    found = exchange(problem, domain.scatter(50, np.random.default_rng(0)))
+    axes = zip(domain.axes, found, strict=True)
+    return {axis: (described(own.below), described(own.above)) for axis, own in axes}
+
+
+def counts(*arguments):
+    return {axis: (len(a), len(b)) for axis, (a, b) in across(*arguments).items()}
+
+
+STOKES = [-LAPLACE @ u + D(x=1) @ p, -LAPLACE @ v + D(y=1) @ p, D(x=1) @ u + D(y=1) @ v]
+SOUND = [D(t=1) @ p + D(x=1) @ u, D(t=1) @ u + D(x=1) @ p]
+NO_SLIP = (ts.Dirichlet(of=u), ts.Dirichlet(of=v))
+
+
+@pytest.mark.parametrize(
+    ("domain", "operators", "conditions", "expected"),
+    [
+        (SQUARE, LAPLACE, [ts.Dirichlet()], {"x": (1, 1), "y": (1, 1)}),
+        (PAST, D(t=1) - D(x=2), [ts.Dirichlet(), START], {"x": (1, 1), "t": (1, 0)}),
+        (
+            PAST,
+            D(t=1) + D(x=2),
+            [ts.Dirichlet(on=("xmin", "xmax", "tmax"))],
+            {"x": (1, 1), "t": (0, 1)},
+        ),
+        (
+            PAST,
+            D(t=2) - D(x=2),
+            [ts.Dirichlet(), START, ts.InitialVelocity()],
+            {"x": (1, 1), "t": (2, 0)},
+        ),
+        (SQUARE, LAPLACE @ LAPLACE, [ts.Dirichlet(), ts.Neumann()], {"x": (2, 2), "y": (2, 2)}),
+        (PAST, D(t=1) + D(x=1), [START, ts.Dirichlet(on="xmin")], {"x": (1, 0), "t": (1, 0)}),
+        (PAST, D(t=1) - D(x=1), [START, ts.Periodic("x")], {"x": (0, 1), "t": (1, 0)}),
+        (
+            PAST,
+            D(t=1) + D(x=3),
+            [START, ts.Dirichlet(), ts.Neumann(on="xmax")],
+            {"x": (1, 2), "t": (1, 0)},
+        ),
+        (
+            PAST,
+            D(t=1) - D(x=3),
+            [START, ts.Dirichlet(), ts.Neumann(on="xmin")],
+            {"x": (2, 1), "t": (1, 0)},
+        ),
+        (SQUARE, STOKES, NO_SLIP, {"x": (2, 2), "y": (2, 2)}),
+        (PAST, SOUND, [ts.Initial(of=u), ts.Initial(of=p)], {"x": (1, 1), "t": (2, 0)}),
+        (SQUARE, D(y=2), [ts.Dirichlet()], {"x": (0, 0), "y": (1, 1)}),
+    ],
+    ids=[
+        *("laplace", "heat", "heat backwards", "wave", "plate", "wind", "wind from above"),
+        *("third order", "third order mirrored", "stokes", "sound", "lines"),
+    ],
+)
+def test_as_many_data_are_taken_at_either_end_as_the_equation_needs(
+    domain, operators, conditions, expected
+):
+    assert counts(domain, operators, *conditions) == expected
+
+
+def test_half_of_second_order_is_robin_data_of_opposite_sign():
+    (below,), (above,) = across(SQUARE, LAPLACE, ts.Dirichlet())["x"]
+    assert below == {("u", 0): -1.0, ("u", 1): 1.0}
+    assert above == {("u", 0): 1.0, ("u", 1): 1.0}
+
+
+def test_what_starts_at_one_end_is_plain_initial_data():
+    wave = across(PAST, D(t=2) - D(x=2), ts.Dirichlet(), START, ts.InitialVelocity())
+    assert wave["t"] == ([{("u", 0): 1.0}, {("u", 1): 1.0}], [])
+
+
+def test_an_ansatz_tells_where_a_problem_starts_too():
+    built_in = ts.Ansatz(lambda x: x[:, 1] ** 2 * x[:, 0] * (1 - x[:, 0]))
+    problem = ts.Problem(PAST, ts.Equation(D(t=2) - D(x=2)), ansatz=built_in)
+    x, t = exchange(problem, PAST.scatter(20, np.random.default_rng(0)))
+    assert (len(x.below), len(x.above), len(t.below), len(t.above)) == (1, 1, 2, 0)
+
+
+def test_the_pressure_of_a_flow_belongs_to_its_flux():
+    """On faces across x to that of u, across y to that of v: the traction."""
+    found = across(SQUARE, STOKES, *NO_SLIP)
+    for axis, with_it in (("x", "u"), ("y", "v")):
+        for data in found[axis]:
+            carrying = [datum for datum in data if ("p", 0) in datum]
+            assert len(carrying) == 1 and (with_it, 1) in carrying[0]
+            assert carrying[0]["p", 0] == -carrying[0][with_it, 1]
+
+
+def test_sound_is_exchanged_as_what_runs_to_either_side():
+    (right,), (left,) = across(PAST, SOUND, ts.Initial(of=u), ts.Initial(of=p))["x"]
+    assert right["u", 0] == pytest.approx(right["p", 0])
+    assert left["u", 0] == pytest.approx(-left["p", 0])
+
+
+def test_what_one_neighbour_takes_the_other_gives():
+    problem = ts.Problem(PAST, ts.Equation(D(t=1) + D(x=3)), [START])
+    for own in exchange(problem, PAST.scatter(9, np.random.default_rng(0))):
+        assert own.given(1) == own.taken(0) and own.given(0) == own.taken(1)
+
+
+def test_orders_are_counted_per_unknown_and_axis():
+    problem = ts.Problem(SQUARE, [ts.Equation(o) for o in STOKES], fields=("u", "v", "p"))
+    assert orders_along(problem).tolist() == [[2, 2], [2, 2], [1, 1]]
+
+
+def test_an_exchange_that_is_not_known_is_refused_with_a_remedy():
+    twice = ts.Problem(SQUARE, [ts.Equation(D(x=1)), ts.Equation(D(x=1) + D(y=1))])
+    with pytest.raises(ValueError, match=r"2 equations differentiate 1 .*coupling='overlap'"):
+        ts.solve(twice, subdomains=2, features=10, coupling="interfaces")
