@@ -9,6 +9,7 @@ if _jax.dtypes.canonicalize_dtype("float64") != "float64":
 from tessella import gallery
 from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import Basis, Fields, Multilevel
+from tessella.cells.glued import Glued
 from tessella.collocation import Grid
 from tessella.compiled import keep_compiled as _keep_compiled
 from tessella.conditions import (
@@ -29,7 +30,6 @@ from tessella.decomposition import Decomposition
 from tessella.domain import Box
 from tessella.enrichment import Corner, Enrichment
 from tessella.features import Activation, RandomFeatures
-from tessella.cells.glued import Glued
 from tessella.io import load
 from tessella.linalg.deflation import DeflatedLSQR
 from tessella.linalg.krylov import CG, LSMR, LSQR

@@ -23,10 +23,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.cells.rows import operator_sizes
 from tessella.collocation import Rows
 from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.domain import Array
-from tessella.cells.rows import operator_sizes
 from tessella.marking import errors
 from tessella.operators import Function, function_values
 from tessella.problem import Equation, Problem

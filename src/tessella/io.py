@@ -18,12 +18,12 @@ import numpy as np
 
 from tessella import archive, gallery
 from tessella.basis import AnyBasis, Basis, Fields, Multilevel, per_field, with_layers
+from tessella.cells.glued import Glued
 from tessella.decomposition import Decomposition
 from tessella.domain import Array, Box, Domain
 from tessella.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.geometry import Combination
-from tessella.cells.glued import Glued
 from tessella.linalg.krylov import History
 from tessella.march import slab_problem, until
 from tessella.marched import Marched, MarchReport

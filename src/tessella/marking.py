@@ -7,14 +7,14 @@ function as fine as the subdomain resolves, they say how wrong the solution is t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from tessella.cells.rows import operator_sizes
 from tessella.collocation import Rows
 from tessella.conditions import Condition, IntegralCondition, PointCondition
 from tessella.domain import Array, Box
-from tessella.cells.rows import operator_sizes
 from tessella.operators import function_values
 from tessella.problem import Equation
 from tessella.solution import Solution
@@ -68,40 +68,17 @@ def errors(solution: Solution, rows: Sequence[Rows] = ()) -> Array:
     `rows` may have points where data are peaked, which a subdomain's own points could miss.
     """
     problem, tiling = solution.problem, solution.basis.decomposition
-    domain = problem.domain
-    assert isinstance(domain, Box) and isinstance(tiling, Tiling)
-    d, draw = domain.dimension, np.random.default_rng(SEED)
-    local = draw.uniform(-1, 1, (POINTS.get(d, POINTS[3]), d))
-    everywhere = np.arange(tiling.count)
+    assert isinstance(tiling, Tiling)
+    d = problem.domain.dimension
     k = solution.basis.levels[0].features.columns ** (1 / d) / (2 * tiling.half_widths)
-    squares = np.zeros(tiling.count)
-
-    def add(
-        source: Equation | Condition, members: np.ndarray, z: Array, normal: Array | None = None
-    ) -> None:
-        x = tiling.centres[members][:, None] + z * tiling.half_widths[members][:, None]
-        x = np.clip(x.reshape(-1, d), domain.lower, domain.upper)
-        normals = None if normal is None else np.tile(normal, (len(x), 1))
-        given = source.value if isinstance(source, Condition) else source.rhs
-        defect = solution.apply(source.operator, x, normals)
-        defect -= function_values(given, x, f"{source.name} value")
-        if isinstance(source, Condition):
-            defect *= source.chosen(x)
-        size = operator_sizes(problem, source.operator, x, normals, k[members]).sum(axis=0)
-        mean = np.mean(defect.reshape(len(members), -1) ** 2, axis=1)
-        squares[members] += np.where(size > 0, mean / np.where(size > 0, size, 1.0) ** 2, 0.0)
-
+    seen = _Seen(solution, tiling, k)
+    inner = seen.inner()
     for equation in problem.equations:
-        add(equation, everywhere, local)
+        seen.add(equation, *inner)
     for condition in problem.conditions:
-        if isinstance(condition, PointCondition | IntegralCondition):
-            continue
-        for name in condition.faces(domain):
-            face = domain.face(name)
-            members = tiling.at_end(face.axis, int(face.sign > 0))
-            z = local.copy()
-            z[:, face.axis] = face.sign
-            add(condition, members, z, np.eye(d)[face.axis] * face.sign)
+        if not isinstance(condition, PointCondition | IntegralCondition):
+            for places in seen.on_boundary(condition):
+                seen.add(condition, *places)
     volumes = np.prod(2 * tiling.half_widths, axis=1)
     for part in rows:
         if part.shares is None:
@@ -110,8 +87,73 @@ def errors(solution: Solution, rows: Sequence[Rows] = ()) -> Array:
         given = source.value if isinstance(source, Condition) else source.rhs
         defect = solution.apply(source.operator, x, part.normals)
         defect -= function_values(given, x, f"{source.name} value")
-        box, point = tiling.seen(domain.wrapped(x))
+        box, point = tiling.seen(problem.domain.wrapped(x))
         size = operator_sizes(problem, source.operator, x, part.normals, k).sum(axis=0)
         share = np.bincount(box, (part.shares * defect**2)[point], minlength=tiling.count)
-        squares = np.maximum(squares, share * volumes.sum() / volumes / size**2)
-    return np.asarray(np.sqrt(squares * volumes))
+        seen.squares = np.maximum(seen.squares, share * volumes.sum() / volumes / size**2)
+    return np.asarray(np.sqrt(seen.squares * volumes))
+
+
+class _Seen:
+    """Squares of what every subdomain misses, while they are being added up."""
+
+    def __init__(self, solution: Solution, tiling: Tiling, k: Array) -> None:
+        self.solution, self.tiling, self.k = solution, tiling, k
+        self.squares = np.zeros(tiling.count)
+        d = tiling.domain.dimension
+        draw = np.random.default_rng(SEED)
+        self.local = draw.uniform(-1, 1, (POINTS.get(d, POINTS[3]), d))
+
+    def inner(self) -> tuple[np.ndarray, Array, None]:
+        """Boxes and points of theirs inside the domain."""
+        boxes = np.repeat(np.arange(self.tiling.count), len(self.local))
+        x = self._placed(np.arange(self.tiling.count), self.local)
+        inside = self.tiling.domain.contains(x)
+        return boxes[inside], x[inside], None
+
+    def _placed(self, boxes: np.ndarray, z: Array) -> Array:
+        tiling, domain = self.tiling, self.tiling.domain
+        x = tiling.centres[boxes][:, None] + z * tiling.half_widths[boxes][:, None]
+        return np.clip(x.reshape(-1, z.shape[1]), domain.lower, domain.upper)
+
+    def on_boundary(self, condition: Condition) -> Iterator[tuple[np.ndarray, Array, Array]]:
+        """Boxes, points of theirs on the parts of a condition, and the normals there."""
+        domain, tiling = self.tiling.domain, self.tiling
+        if not isinstance(domain, Box):
+            per_face = len(self.local) * round(tiling.count ** (1 - 1 / domain.dimension)) * 2
+            draw = np.random.default_rng(SEED)
+            for name in condition.faces(domain):
+                x, normals = domain.scatter_on(name, per_face, draw, domain)
+                box, point = tiling.seen(x)
+                yield box, x[point], normals[point]
+            return
+        for name in condition.faces(domain):
+            face = domain.face(name)
+            boxes = tiling.at_end(face.axis, int(face.sign > 0))
+            z = self.local.copy()
+            z[:, face.axis] = face.sign
+            x = self._placed(boxes, z)
+            normal = np.eye(domain.dimension)[face.axis] * face.sign
+            yield np.repeat(boxes, len(z)), x, np.tile(normal, (len(x), 1))
+
+    def add(
+        self, source: Equation | Condition, boxes: np.ndarray, x: Array, normals: Array | None
+    ) -> None:
+        """Mean squares of a statement in units of its operator, box by box."""
+        problem = self.solution.problem
+        if isinstance(source, Equation) and source.where is not None:
+            here = problem.domain.inside(source.where, x)
+            boxes, x = boxes[here], x[here]
+        if not len(x):
+            return
+        given = source.value if isinstance(source, Condition) else source.rhs
+        defect = self.solution.apply(source.operator, x, normals)
+        defect -= function_values(given, x, f"{source.name} value")
+        if isinstance(source, Condition):
+            defect *= source.chosen(x)
+        size = operator_sizes(problem, source.operator, x, normals, self.k).sum(axis=0)
+        total = np.bincount(boxes, defect**2, minlength=len(self.k))
+        count = np.bincount(boxes, minlength=len(self.k))
+        used = (size > 0) & (count > 0)
+        scale = np.where(used, size**2 * np.maximum(count, 1), 1.0)
+        self.squares += np.where(used, total / scale, 0.0)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tessella.cells.shaped import thick_enough
 from tessella.domain import Box
 from tessella.problem import Problem
 from tessella.resolution import degrees, layers, total_degree
@@ -88,7 +89,7 @@ class Plan:
 
 def first_plan(problem: Problem) -> Plan:
     """As many subdomains as the poorest features need to resolve data and operator; at least two
-    along the longest axis (four in one dimension, and on a shape, where they overlap), in
+    along the longest axis (four in one dimension, and on a shape), in
     proportion along the others, and two along a periodic one. At the ends of an axis where the
     operator makes layers, slabs are halved until the last one resolves them."""
     domain = problem.domain
@@ -103,9 +104,9 @@ def first_plan(problem: Problem) -> Plan:
     asked = np.maximum(1.0, np.array(degrees(problem)) / filled)
     asked *= min(1.0, CROWD[d] / float(np.prod(asked))) ** (1 / d)
     counts = [max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)]
-    if not isinstance(domain, Box):
-        return Plan(tuple(counts))
     tiling = Tiling(domain, counts)
+    if not isinstance(domain, Box):
+        return Plan(()).tiled(thick_enough(tiling))
     for axis, rates in enumerate(layers(problem)):
         for side, rate in enumerate(rates):
             thick = 2 * filled / max(rate, 1e-300)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.domain import Array, Box, Domain
 from tessella.cells.faces import interior_faces
+from tessella.domain import Array, Box, Domain
 from tessella.tiling import Tiling
 
 if TYPE_CHECKING:

@@ -13,17 +13,16 @@ from tessella.algorithm import run
 from tessella.arrays import on_the_cpu
 from tessella.basis import AnyBasis, Basis, Fields
 from tessella.cells.glued import Glued, default_features, is_glued
+from tessella.cells.shaped import off_regions
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import AnySolver, Exchange, Merging, solver_named
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.determined import missing_conditions
-from tessella.domain import Box
 from tessella.enrichment import Enrichment, Functions, as_enrichment
 from tessella.estimate import disagreement
 from tessella.features import Activation, RandomFeatures
 from tessella.linalg.iteration import Progress
-from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver
 from tessella.memory import peak_mib
@@ -247,11 +246,6 @@ GPU_WORK = 3e10
 """From this on a step of `tol` is solved on a GPU, if there is one: some 15 s on two cores. Every
 step has shapes of its own, for which a GPU's programs take that long to compile."""
 
-SHAPE_SCALE, SHAPE_OVERSAMPLING, SHAPE_SIGMA = 1.5, 3.0, 1e-12
-"""What `tol` takes on a shape. Of tanh and sines, scales from 1 to 5, 2 to 4 rows per column and
-thresholds down to 1e-12, these reached the smallest error per second on the square with four holes:
-subdomains cut by the boundary see few points, so a shape needs more of them than a box."""
-
 _SHORTHAND = {
     "basis": "subdomains, features, coupling, overlap, trace_degree, shared, scale, activation, "
     "depth, enrichment and seed",
@@ -313,27 +307,22 @@ def for_fields(problem: Problem, bases: Sequence[Basis]) -> AnyBasis:
 
 
 def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> AnyBasis:
-    """Subdomains side by side in a box; overlapping on a shape, which only they cover."""
-
-    def made(own: int, field: str) -> Basis:
-        extra = _enrichment_of(field, enrichment, problem)
-        if isinstance(problem.domain, Box):
-            features = default_features(plan.features, problem.domain.dimension)
-            features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
-            tiling = Tiling.of_widths(problem.domain, plan.slabs, plan.cut)
-            return Glued(tiling, features, own, enrichment=extra)
-        features = RandomFeatures(plan.features, scale=plan.bandwidth * SHAPE_SCALE)
-        cover = Decomposition(problem.domain, plan.subdomains)
-        return Basis(cover, features, own, enrichment=extra)
-
-    return for_fields(problem, [made(*own) for own in enumerate(problem.fields, seed)])
+    """The basis of a plan."""
+    tiling = off_regions(Tiling.of_widths(problem.domain, plan.slabs, plan.cut))
+    features = default_features(plan.features, problem.domain.dimension)
+    features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
+    return for_fields(
+        problem,
+        [
+            Glued(tiling, features, own, enrichment=_enrichment_of(field, enrichment, problem))
+            for own, field in enumerate(problem.fields, seed)
+        ],
+    )
 
 
 def with_basis(basis: AnyBasis) -> Parts:
     """What `tol` solves with on a basis it has chosen."""
-    if is_glued(basis):
-        return Parts(basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), None)
-    return Parts(basis, Grid(SHAPE_OVERSAMPLING), RRQR(SHAPE_SIGMA), NestedQR())
+    return Parts(basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), None)
 
 
 def _enrichment_of(field: str, given: ByField, problem: Problem) -> tuple[Enrichment, ...]:
@@ -417,5 +406,5 @@ def _basis(
             f"overlap={overlap!r} has no meaning with coupling='interfaces', where subdomains lie "
             f"side by side: leave it out, or use coupling='overlap'"
         )
-    tiling = Tiling(problem.domain, subdomains)
+    tiling = off_regions(Tiling(problem.domain, subdomains))
     return Glued(tiling, features, seed, trace_degree, True if shared is None else shared)

@@ -13,6 +13,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import Any
 
 import jax
 import numpy as np
@@ -62,23 +63,16 @@ class Features:
         return self._kept[key][1]
 
     def values(self, points: Array, alphas: Sequence[Orders]) -> dict[Orders, Array]:
-        d = points.shape[1]
-        z = [np.ascontiguousarray(points[:, i]) for i in range(d)]
-        one, plain = [1.0] * d, self.features.function.plain
-        if len(self.layers) == 1 and plain:
-            found = shallow_derivatives(
-                self.features.function, self.layers[0], z, one, tuple(alphas)
-            )
-        elif len(self.layers) == 1:
-            jz = [jax.device_put(c) for c in z]
-            found = shallow_derivatives(
-                self.features.function, self.layers[0], jz, one, tuple(alphas)
-            )
+        d, function = points.shape[1], self.features.function
+        z: list[Any] = [np.ascontiguousarray(points[:, i]) for i in range(d)]
+        rates: list[Any] = [1.0] * d
+        shallow = len(self.layers) == 1
+        if not (shallow and function.plain):
+            z = [jax.device_put(c) for c in z]
+        if shallow:
+            found = shallow_derivatives(function, self.layers[0], z, rates, tuple(alphas))
         else:
-            jz = [jax.device_put(c) for c in z]
-            found = deep_derivatives(
-                self.features.function, self.layers, jz, one, tuple(alphas)  # type: ignore[arg-type]
-            )
+            found = deep_derivatives(function, self.layers, z, rates, tuple(alphas))
         made = {}
         for alpha in alphas:
             table = np.asarray(found[alpha]).T
@@ -148,9 +142,7 @@ class Draw:
         if not len(self.kept):
             return np.zeros((len(table), 0))
         with single_threaded_blas():
-            solved = solve_triangular(
-                self.R, table[:, self.kept].T, trans=1, check_finite=False
-            )
+            solved = solve_triangular(self.R, table[:, self.kept].T, trans=1, check_finite=False)
         return np.ascontiguousarray(solved.T)
 
     def coefficients(self, a: Array) -> Array:
@@ -221,7 +213,7 @@ def _filter(features: Features, asked: Weighted, sigma: float) -> Draw:
 
 
 def powers(weights: Mapping[Orders, float], largest: float) -> tuple[tuple[Orders, int], ...]:
-    """Weights as powers of two in parts of the largest; those that are nothing beside it left out."""
+    """Weights as powers of two in parts of the largest, without those that are next to nothing."""
     return tuple(
         (alpha, round(math.log2(w / largest)))
         for alpha, w in sorted(weights.items())

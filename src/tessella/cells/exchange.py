@@ -7,9 +7,9 @@ from above. With u' for the derivative along the axis and a wavenumber kappa of 
     from above   u^(j) of (d/dx + kappa)^n u,         j < N - n
 
 in units of u. Second order takes kappa u - u' from below and kappa u + u' from above: Robin data,
-with which a cell is well posed whatever its neighbours are. An equation that starts at one end (time,
-a wind) takes everything there and nothing at the other. What one neighbour takes the other gives, so
-a cell's `given` are its neighbour's `taken`.
+with which a cell is well posed whatever its neighbours are. An equation that starts at one end
+(time, a wind) takes everything there and nothing at the other. What one neighbour takes the other
+gives, so a cell's `given` are its neighbour's `taken`.
 
 Where a problem starts is told by its conditions: as many at one end as the equation has orders, and
 none at the other. Otherwise half is taken at either end, and an odd order, a wind, by the sign of
@@ -227,9 +227,7 @@ def _passengers(field: int, axis: int, firsts: Sequence[int], means: Means) -> t
     return ()
 
 
-def _first_order(
-    axis: int, firsts: Sequence[int], means: Means
-) -> tuple[list[Datum], list[Datum]]:
+def _first_order(axis: int, firsts: Sequence[int], means: Means) -> tuple[list[Datum], list[Datum]]:
     """The characteristic combinations of unknowns that are differentiated once."""
     F, rows = len(firsts), [r for r in means if any(_slope(r[f], axis) for f in firsts)]
     if len(rows) != F:
@@ -286,8 +284,6 @@ def wavenumber(orders: Sequence[int], k: Array) -> Array:
 def all_orders(along: Sequence[Along]) -> dict[int, set[tuple[int, int]]]:
     """[axis] -> the (unknown, order) of all traces that are exchanged there."""
     return {
-        axis: {
-            (t.field, t.order) for d in itertools.chain(own.below, own.above) for t in d.terms
-        }
+        axis: {(t.field, t.order) for d in itertools.chain(own.below, own.above) for t in d.terms}
         for axis, own in enumerate(along)
     }

@@ -27,7 +27,9 @@ PATIENCE = 120.0
 """Seconds up to which merging is preferred."""
 
 
-def chosen(order: Order, leaves: Sequence[Maps | None], bound: bool) -> tuple[Merging | Exchange, str]:
+def chosen(
+    order: Order, leaves: Sequence[Maps | None], bound: bool
+) -> tuple[Merging | Exchange, str]:
     """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
     Sums and open ports (`bound`) can only be merged."""
     flops, size = join_work(order, distinct_members(order, leaves))
@@ -113,17 +115,15 @@ def exchanged(
                     "an axis around which a single subdomain is its own neighbour is merged, not "
                     "iterated: use solver='merging', or two subdomains along it"
                 )
-            up_first = [
-                (starts[p.face], faces[p.face].up, faces[p.face].down) for p in ports[cell]
-            ]
+            up_first = [(starts[p.face], faces[p.face].up, faces[p.face].down) for p in ports[cell]]
             parts = [
                 (np.arange(s, s + up), np.arange(s + up, s + up + down)) for s, up, down in up_first
             ]
             sides = [p.side for p in ports[cell]]
             own_in.append(np.concatenate([x[side] for x, side in zip(parts, sides, strict=True)]))
-            own_out.append(np.concatenate([x[1 - side] for x, side in zip(parts, sides, strict=True)]))
+            own_out.append(
+                np.concatenate([x[1 - side] for x, side in zip(parts, sides, strict=True)])
+            )
         slots.append(np.array(own_in))
         given.append(np.array(own_out))
     return Exchanged(order, solver, tuple(leaves), tuple(slots), tuple(given), int(starts[-1]))
-
-

@@ -100,6 +100,7 @@ def _positions(tiling: Tiling, axis: int, below: np.ndarray, above: np.ndarray) 
     positions[seam, axis] = 1.0
     return positions
 
+
 def face_modes(counts: tuple[int, ...], degree: int) -> tuple[Array, int]:
     """The orthogonal matrix from weighted values at a face's Gauss points to its modes.
 

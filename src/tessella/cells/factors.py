@@ -25,7 +25,7 @@ from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.system import CellSystem
 from tessella.cells.tiled import spaces
 from tessella.domain import Array
-from tessella.linalg.iteration import History, Progress, SolverResult, Stop
+from tessella.linalg.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.threads import single_threaded_blas
 from tessella.problem import Problem
@@ -43,10 +43,14 @@ class Found(NamedTuple):
 
 @lru_cache(maxsize=8)
 def _known_order(
-    low: bytes, high: bytes, d: int, ports: tuple[tuple[tuple[int, int], ...], ...], faces: tuple[Face, ...]
+    low: bytes,
+    high: bytes,
+    d: int,
+    ports: tuple[tuple[tuple[int, int], ...], ...],
+    faces: tuple[Face, ...],
 ) -> Order:
-    corners = [np.frombuffer(x, dtype=np.int64).reshape(-1, d) for x in (low, high)]
-    return order(*corners, ports, faces, [0] * len(ports))
+    a, b = (np.frombuffer(x, dtype=np.int64).reshape(-1, d) for x in (low, high))
+    return order(a, b, ports, faces, [0] * len(ports))
 
 
 @dataclass(frozen=True)
@@ -139,14 +143,13 @@ class CellFactors:
             for kind, y in zip(self.kinds, local, strict=True):
                 if kind.own is not None:
                     extra = kind.space.columns + system.enriching.starts[f : f + 2]
+                    assert kind.own_units is not None
                     factors = kind.own_units[slice(*system.enriching.starts[f : f + 2])]
                     a[number[kind.members], own.features.columns :] = y[slice(*extra), 0] * factors
             parts.append(a.ravel())
         return np.concatenate(parts)
 
-    def _local(
-        self, system: CellSystem
-    ) -> tuple[list[Array], list[Array | None], SolverResult]:
+    def _local(self, system: CellSystem) -> tuple[list[Array], list[Array | None], SolverResult]:
         """The unknowns of the members of every kind, (r, members), and what cells that were
         factored by themselves make of their rows."""
         start = self._particular(system)

@@ -150,7 +150,7 @@ class _Ordering:
         return self._closed(_Group(number, len(stage.cells) - 1, ports))
 
     def _closed(self, group: _Group) -> _Group:
-        """A cell that is its own neighbour, around a periodic axis, joined with itself by a wire."""
+        """A cell that is its own neighbour, around a periodic axis, joined to itself by a wire."""
         own = set(group.ports)
         around = [f for f, side in group.ports if side and (f, 0) in own]
         if not around:
@@ -220,7 +220,7 @@ def _places(a: np.ndarray, b: np.ndarray) -> list[int]:
 
 
 def join_work(order: Order, distinct: Sequence[int]) -> tuple[float, float]:
-    """Flops and bytes of all joins, given how many members of each stage have numbers of their own."""
+    """Flops and bytes of all joins, given how many members of each stage differ in numbers."""
     flops = bytes_ = 0.0
     for stage, count in zip(order.stages, distinct, strict=True):
         taken, given = sum(stage.sizes.taken), sum(stage.sizes.given)
@@ -246,4 +246,3 @@ def of_ports(sizes: Sequence[int], chosen: Sequence[int]) -> np.ndarray:
     starts = stack_ports(sizes)
     parts = [np.arange(starts[i], starts[i + 1]) for i in chosen]
     return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)
-

@@ -100,7 +100,9 @@ def _values(
     found = np.zeros((len(cells), len(slot)))
     spaces = {id(kinds[k].space): kinds[k].space for k in np.unique(kind_of[cells]).tolist()}
     for key, space in spaces.items():
-        mine = np.array([i for i, j in enumerate(cells.tolist()) if id(kinds[kind_of[j]].space) == key])
+        mine = np.array(
+            [i for i, j in enumerate(cells.tolist()) if id(kinds[kind_of[j]].space) == key]
+        )
         own = slice(space.starts[field], space.starts[field + 1])
         a = np.stack([local[kind_of[j]][own, place[j]] for j in cells[mine].tolist()])
         for alpha, c in table.items():

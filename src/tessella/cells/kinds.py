@@ -57,7 +57,7 @@ def find_kinds(
         if key not in port_names:
             port_names[key] = repr(key).encode()
         space = int(space_of[j])
-        head = repr([(id(d), u) for d, u in zip(spaces[space].draws, spaces[space].units, strict=True)])  # fmt: skip
+        head = repr(([id(draw) for draw in spaces[space].draws], spaces[space].units))
         name = kind_name([head.encode(), port_names[key], *parts[j]])
         if len(reached) and reached[j]:
             name = uuid4().bytes  # functions of absolute places: like no other

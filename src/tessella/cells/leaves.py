@@ -37,7 +37,7 @@ CUT_SIGMA = 1e-13
 
 @dataclass(frozen=True, eq=False)
 class Space:
-    """The filtered features of all unknowns in cells of one shape, and the units of their columns."""
+    """The filtered features of all unknowns in cells of one shape, and their columns' units."""
 
     draws: tuple[Draw, ...]
     units: tuple[float, ...]
@@ -57,7 +57,9 @@ class Space:
     def table(self, field: int, slot: Slot, alpha: Orders) -> Array:
         return self.draws[field].table(slot, alpha)
 
-    def tables(self, slot: Slot, wanted: Iterable[tuple[int, Orders]]) -> dict[tuple[int, Orders], Array]:
+    def tables(
+        self, slot: Slot, wanted: Iterable[tuple[int, Orders]]
+    ) -> dict[tuple[int, Orders], Array]:
         """Derivatives (unknown, alpha) of all features at a slot's points."""
         by_field: dict[int, list[Orders]] = {}
         for f, alpha in dict.fromkeys(wanted):
@@ -325,7 +327,9 @@ def _by_pivoting(kind: Kind, asked: Sequence[Asked], sigma: float) -> Mapped:
     rank = int(np.count_nonzero(size > sigma * size[0])) if len(size) and size[0] > 0 else 0
     kept = pivots[:rank] - 1
     R = np.asfortranarray(np.triu(packed[:rank, :rank]))
-    turned = lapack.dorgqr(np.asfortranarray(packed[:, :rank]), tau[:rank])[0] if rank else packed[:, :0]
+    turned = (
+        lapack.dorgqr(np.asfortranarray(packed[:, :rank]), tau[:rank])[0] if rank else packed[:, :0]
+    )
     Q = Q @ turned
     lifted = np.zeros((len(M) - len(top), sum(one.lifted.shape[1] for one in made)))
     row = column = 0

@@ -1,7 +1,7 @@
 """Cells joined by their maps: what goes in at their ports decides what comes out.
 
-A cell answers incoming data with out = T in + c. Two cells A and B joined at the ports 3, with 1 and
-2 the other ports of A and of B, exchange in_A3 = out_B3 and in_B3 = out_A3, so that
+A cell answers incoming data with out = T in + c. Two cells A and B joined at the ports 3, with 1
+and 2 the other ports of A and of B, exchange in_A3 = out_B3 and in_B3 = out_A3, so that
 
     in_A3 = (I - T_B33 T_A33)^-1 (T_B33 (T_A31 in_1 + c_A3) + T_B32 in_2 + c_B3)
     in_B3 = T_A33 in_A3 + T_A31 in_1 + c_A3
@@ -122,7 +122,11 @@ class Join(NamedTuple):
     B23: Array
     E_a: Array
     E_b: Array
-    root: Array | None
+    root: Array | None = None
+
+
+NUMBERS = 9
+"""Fields of a Join that every join has."""
 
 
 def _take(T: Array, rows: np.ndarray, columns: np.ndarray) -> Array:
@@ -138,14 +142,14 @@ def _joined(
     A13, A11 = _take(TA, at.a1_out, at.a3_in), _take(TA, at.a1_out, at.a1_in)
     B23, B22 = _take(TB, at.b2_out, at.b3_in), _take(TB, at.b2_out, at.b2_in)
     n1, o1 = A31.shape[2], A11.shape[1]
-    D = np.eye(A33.shape[2]) - B33 @ A33
+    D: Any = np.eye(A33.shape[2]) - B33 @ A33
     right = np.concatenate([B33 @ A31, B32], axis=2)
     if last:
         rows = np.concatenate([np.concatenate([D, -right], axis=2),
                                _sum_rows(EA, EB, A33, A31, at)], axis=1)  # fmt: skip
         nothing = np.zeros((len(D), 0, 0))
         return nothing, nothing, Join(D, right, A31, A33, B33, A13, B23, EA, EB, rows[0])
-    inverse = np.linalg.inv(D)
+    inverse: Array = np.linalg.inv(D)
     S_a = inverse @ right
     S_b = A33 @ S_a
     S_b[:, :, :n1] += A31
@@ -155,7 +159,7 @@ def _joined(
     E = EA[:, :, at.a3_in] @ S_a + EB[:, :, at.b3_in] @ S_b
     E[:, :, :n1] += EA[:, :, at.a1_in]
     E[:, :, n1:] += EB[:, :, at.b2_in]
-    return T, E, Join(inverse, S_a, S_b, A33, B33, A13, B23, EA, EB, None)
+    return T, E, Join(inverse, S_a, S_b, A33, B33, A13, B23, EA, EB)
 
 
 def _sum_rows(EA: Array, EB: Array, A33: Array, A31: Array, at: Numbers) -> Array:
@@ -233,9 +237,7 @@ def merge(
     assert last_join is not None and last_join.root is not None
     whole = Whole.of(last_join.root, last_join.inverse.shape[1], weights)
     which = tuple(one.which for one in maps if one is not None)
-    return Merged(
-        order, which, tuple(numbers), tuple(joins), reused, made, whole
-    )
+    return Merged(order, which, tuple(numbers), tuple(joins), reused, made, whole)
 
 
 def distinct_members(order: Order, leaves: Sequence[Maps | None]) -> list[int]:
@@ -291,9 +293,15 @@ def _merge_stage(
     T, E, join = _gathered(results, pieces, known, len(names))
     if shelf is not None and not last:
         for i in fresh:
-            shelf.put_join(names[i], (T[i], E[i], Join(*(x[i] for x in join[:-1]), None)))
+            shelf.put_join(names[i], (T[i], E[i], _one(join, i)))
     again = len(names) - len(fresh)
     return at, Maps(T, E, which, names), join, again
+
+
+def _one(join: Join, number: int) -> Join:
+    """The numbers of one of several pairs."""
+    arrays: Any = join[:NUMBERS]
+    return Join(*(x[number] for x in arrays))
 
 
 def _gathered(
@@ -308,9 +316,9 @@ def _gathered(
     every: list[Any] = list(known)
     for part, (T, E, join) in zip(pieces, results, strict=True):
         for i, number in enumerate(part.tolist()):
-            every[number] = (T[i], E[i], Join(*(x[i] for x in join[:-1]), None))
+            every[number] = (T[i], E[i], _one(join, i))
     T, E = np.stack([one[0] for one in every]), np.stack([one[1] for one in every])
-    join = Join(*(np.stack([one[2][k] for one in every]) for k in range(len(Join._fields) - 1)), None)
+    join = Join(*(np.stack([one[2][k] for one in every]) for k in range(NUMBERS)))
     return T, E, join
 
 
@@ -410,5 +418,3 @@ def _down(
             x[:, three] = closed
             taken[child][members[:, number]] = x
     return taken
-
-

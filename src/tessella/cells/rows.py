@@ -1,15 +1,16 @@
 """What the equations and conditions ask of every cell, as rows of its least-squares problem.
 
-A row is sum_alpha c_alpha D^alpha v = h at a point of a slot, in the cell's own coordinates and with
-its weight folded in. Weights follow the norms in which a solution depends on its data. With k_i the
-wavenumber that the features resolve along axis i and W = sum_alpha |c_alpha| k^alpha the size of the
-equation there, the m-th normal derivative on a face across axis i weighs W k_i^(-m - 1/2) against
-the equation (for the Laplacian: k^(3/2) for the value, k^(1/2) for the normal derivative). A
-condition without weight weighs as much as the normal derivative of its size; measurements each as a
-piece of face of the size that the features resolve. Each unknown of a system has its own W.
+A row is sum_alpha c_alpha D^alpha v = h at a point of a slot, in the cell's own coordinates and
+with its weight folded in. Weights follow the norms in which a solution depends on its data. With
+k_i the wavenumber that the features resolve along axis i and W = sum_alpha |c_alpha| k^alpha the
+size of the equation there, the m-th normal derivative on a face across axis i weighs
+W k_i^(-m - 1/2) against the equation (for the Laplacian: k^(3/2) for the value, k^(1/2) for the
+normal derivative). A condition without weight weighs as much as the normal derivative of its size;
+measurements each as a piece of face of the size that the features resolve. Each unknown of a system
+has its own W.
 
-Cells of different size have their own k and their own weights. What is common to all is rounded (see
-`settled`), so that a cell which a refinement leaves as it is keeps its rows to the last bit.
+Cells of different size have their own k and their own weights. What is common to all is rounded
+(see `settled`), so that a cell which a refinement leaves as it is keeps its rows to the last bit.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.cells.draw import Slot
 from tessella.conditions import Condition
@@ -59,6 +61,8 @@ class Place(NamedTuple):
     normals: Array | None = None
     axis: int | None = None
 
+
+Mask = NDArray[np.bool_]
 
 Symbol = dict[tuple[int, Orders], Array]
 
@@ -116,9 +120,8 @@ class Stating:
         )
 
     def normals(self, places: Sequence[Place]) -> Array | None:
-        if places[0].normals is None:
-            return None
-        return np.concatenate([np.tile(p.normals, (len(p.members), 1)) for p in places])
+        found = [np.tile(p.normals, (len(p.members), 1)) for p in places if p.normals is not None]
+        return np.concatenate(found) if found else None
 
     # --- equations
 
@@ -195,13 +198,15 @@ class Stating:
             kept.append(part)
         return kept
 
-    def _measure(self, places: Sequence[Place], chosen: Array | None) -> float:
+    def _measure(self, places: Sequence[Place], chosen: Mask | None) -> float:
         """Of the part of the boundary where a condition holds."""
         total, start = 0.0, 0
         for p in places:
             each = (p.measure * self.boxes[p.members])[:, None] * p.slot.weights
             end = start + each.size
-            total += float(np.sum(each if chosen is None else each * chosen[start:end].reshape(each.shape)))  # fmt: skip
+            if chosen is not None:
+                each = each * chosen[start:end].reshape(each.shape)
+            total += float(np.sum(each))
             start = end
         return settled(total, MEASURED)
 
@@ -209,7 +214,7 @@ class Stating:
         self,
         condition: Condition,
         places: Sequence[Place],
-        chosen: Array | None,
+        chosen: Mask | None,
     ) -> list[Array]:
         """Squares of the weights of a condition's rows, in every cell of every place."""
         x, normals = self.points(places), self.normals(places)
@@ -262,9 +267,7 @@ class Stating:
         problem, normals = self.problem, self.normals(places)
         lift = problem.lift(source.operator, x, normals)
         given = function_values(value, x, f"{source.name} {what}") - lift  # type: ignore[arg-type]
-        symbols = [
-            problem.symbol(source.operator, x, normals, field) for field in problem.fields
-        ]
+        symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
         found, start = [], 0
         for p, s, w in zip(places, scale, weight, strict=True):
             shape = (len(p.members), len(p.slot))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -18,7 +19,6 @@ from tessella.cells import slots
 from tessella.cells.cutting import (
     CUT,
     OUTSIDE,
-    WHOLE as INSIDE,
     Inside,
     Part,
     boundary_points,
@@ -26,6 +26,9 @@ from tessella.cells.cutting import (
     inner_points,
     kinds,
     too_thin,
+)
+from tessella.cells.cutting import (
+    WHOLE as INSIDE,
 )
 from tessella.cells.draw import Slot
 from tessella.cells.faces import interior_faces
@@ -92,10 +95,15 @@ class ShapedCells(Cells):
         )
         if self.insides[0].region is not None and name not in problem.domain.walls:
             there = self.present[owner].sum(axis=1) > 1  # a point of contact needs both sides
-            owner, points, normals, weights = (
-                x[there] for x in (owner, points, normals, weights)
-            )
-        found, on_walls = [], {}
+            if len(there) and not there.any():
+                at = ", ".join(f"{c:.4g}" for c in points[0])
+                raise ValueError(
+                    f"the boundary {name!r} of {problem.domain!r} runs along faces of subdomains "
+                    f"near ({at}), where none sees both sides: use another number of subdomains"
+                )
+            owner, points, normals, weights = (x[there] for x in (owner, points, normals, weights))
+        found: list[Place] = []
+        on_walls: dict[tuple[int, int], list[int]] = {}
         for cell in np.unique(owner).tolist():
             here = owner == cell
             z = (points[here] - self.centres[cell]) / self.half_widths[cell]
@@ -204,6 +212,15 @@ def _refuse_thin(
             )
 
 
+class Ends(NamedTuple):
+    """The cells on both sides of a face, and which part of theirs it is."""
+
+    below: int
+    above: int
+    part_below: int
+    part_above: int
+
+
 def _faces(
     tiling: Tiling,
     insides: tuple[Inside, ...],
@@ -218,16 +235,11 @@ def _faces(
         field = f if len(insides) > 1 else None
         for faces in interior_faces(tiling):
             there = (kind[f][faces.below] != OUTSIDE) & (kind[f][faces.above] != OUTSIDE)
-            plain = there & (
-                (kind[f][faces.below] == INSIDE) | (kind[f][faces.above] == INSIDE)
-            )
-            columns = zip(
-                cell_of[faces.below], cell_of[faces.above], faces.part_below, faces.part_above,
-                strict=True,
-            )  # fmt: skip
-            ends = [tuple(map(int, own)) for own in columns]
+            plain = there & ((kind[f][faces.below] == INSIDE) | (kind[f][faces.above] == INSIDE))
+            columns = cell_of[faces.below], cell_of[faces.above], faces.part_below, faces.part_above
+            ends = [Ends(*own) for own in np.stack(columns, axis=1).tolist()]
             for i in np.flatnonzero(plain).tolist():
-                found.append(Between(faces.axis, *ends[i], field=field))
+                found.append(Between(faces.axis, *ends[i], None, field))
             some = np.flatnonzero(there & ~plain)
             if len(some):
                 smaller, end = (x[some] for x in faces.smaller)
@@ -250,31 +262,30 @@ def _cut_face(
     axis: int,
     below: int,
     above: int,
-    ends: tuple[int, ...],
+    ends: Ends,
     parts: list[Part],
     field: int | None,
     counts: tuple[int, ...],
     degree: int,
 ) -> list[Between]:
     """The parts of one face, as both cells see them; a whole one is like any other."""
-    smaller = below if ends[2] == WHOLE else above
+    smaller = below if ends.part_below == WHOLE else above
     area = float(np.prod(np.delete(2 * tiling.half_widths[smaller], axis)))
     if len(parts) == 1 and abs(parts[0].weights.sum() - area) <= 1e-13 * area:
         plain = len(parts[0].points) == int(np.prod(counts)) and len(set(counts)) <= 1
         if plain:
-            return [Between(axis, *ends, field=field)]
+            return [Between(axis, *ends, None, field)]
     found = []
     for part in parts:
         measure = float(part.weights.sum())
         weights = part.weights / measure
-        local = [
+        seen_below, seen_above = (
             Slot((part.points - tiling.centres[j]) / tiling.half_widths[j], weights)
             for j in (below, above)
-        ]
-        modes = _modes(np.delete(part.points, axis, axis=1), weights, degree)
-        found.append(
-            Between(axis, *ends[:2], WHOLE, WHOLE, Custom(*local, modes, measure, field), field)
         )
+        modes = _modes(np.delete(part.points, axis, axis=1), weights, degree)
+        custom = Custom(seen_below, seen_above, modes, measure, field)
+        found.append(Between(axis, ends.below, ends.above, WHOLE, WHOLE, custom, field))
     return found
 
 
@@ -292,3 +303,47 @@ def _modes(points: Array, weights: Array, degree: int) -> Array:
         values *= table[:, [k[i] for k in chosen]]
     Q, R = np.linalg.qr(values / np.linalg.norm(values, axis=0))
     return np.ascontiguousarray(Q[:, : R.shape[1]][:, np.abs(np.diag(R)) > RANK])
+
+
+TRIES = 40
+"""Boxes that are cut where a shape is thin, before it is refused."""
+
+NUDGE = 0.07
+"""Part of a slab by which edges are moved off a boundary between regions."""
+
+
+def thick_enough(tiling: Tiling) -> Tiling:
+    """The tiling with boxes cut where the domain is too thin for them."""
+    domain = tiling.domain
+    insides = tuple(Inside(domain, name) for name in domain.regions) or (Inside(domain),)
+    for _ in range(TRIES):
+        low, high = tiling.centres - tiling.half_widths, tiling.centres + tiling.half_widths
+        places = [too_thin(one, low, high, kinds(one, low, high)) for one in insides]
+        thin = [place for place in places if place is not None]
+        if not thin:
+            return tiling
+        box, _ = tiling.seen(np.array(thin))
+        tiling = tiling.refined(np.unique(box).tolist())
+    return tiling
+
+
+def off_regions(tiling: Tiling) -> Tiling:
+    """The tiling with edges moved off boundaries between regions that run along them: a cell must
+    see both sides of such a boundary to join them."""
+    domain = tiling.domain
+    spacing = (domain.upper - domain.lower) / 50
+    inner = [part for part in domain.parts if part not in domain.walls] if domain.regions else []
+    widths, moved = list(tiling.described), False
+    for part in inner:
+        if part in ("tmin", "tmax"):
+            continue
+        points, normals = domain.surface(part, spacing, domain)
+        for axis in range(domain.dimension):
+            flat = points[np.abs(normals[:, axis]) > 1 - 1e-6, axis]
+            own = tiling.along(axis)
+            near = np.abs(flat[:, None] - tiling.edges(axis)[1:-1])
+            if near.size and near.min() < 1e-6 * min(own) and len(own) > 1:
+                step = NUDGE * min(own)
+                widths[axis] = [own[0] + step, *own[1:-1], own[-1] - step]
+                moved = True
+    return Tiling.of_widths(domain, widths, tiling.cut) if moved else tiling

@@ -60,8 +60,9 @@ class CellSystem:
 
     @property
     def weights(self) -> dict[str, float]:
-        statements = (*self.problem.equations, *self.problem.conditions)
-        return {s.name: self.stating.weights[s.name] for s in statements}
+        names = [e.name for e in self.problem.equations]
+        names += [c.name for c in self.problem.conditions]
+        return {name: self.stating.weights[name] for name in names}
 
     @property
     def rows(self) -> int:
@@ -79,9 +80,7 @@ class CellSystem:
 
     @cached_property
     def enriching(self) -> Enriching:
-        return Enriching(
-            self.bases, self.cells.number, self.cells.centres, self.cells.half_widths
-        )
+        return Enriching(self.bases, self.cells.number, self.cells.centres, self.cells.half_widths)
 
     @property
     def h(self) -> Array:

@@ -276,7 +276,9 @@ def ports_of(
             slot, label = cells.slot((axis, side, part)), (axis, side, part)
             if face.custom is not None:
                 slot = face.custom.above if side == 0 else face.custom.below
-                area = face.custom.measure / float(np.prod(np.delete(2 * cells.half_widths[cell], axis)))
+                area = face.custom.measure / float(
+                    np.prod(np.delete(2 * cells.half_widths[cell], axis))
+                )
                 label = (number, side, id(slot))
             k = float(stating.k[cell, axis])
             key = (label, face.field, kappa, cells.half_widths[cell].tobytes())
@@ -305,10 +307,8 @@ def ports_of(
     return ports, faces
 
 
-def crossing(
-    along: Along, face: Between, side: int
-) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:
-    """What a cell takes and gives at a face; of an unknown that has the face for itself, its own."""
+def crossing(along: Along, face: Between, side: int) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:
+    """What a cell takes and gives at a face; of an unknown that has it for itself, its own."""
     both = along.taken(side), along.given(side)
     if face.field is None:
         return both

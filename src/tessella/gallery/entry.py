@@ -12,12 +12,13 @@ from typing import Any
 
 from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import AnyBasis, Basis
+from tessella.cells.glued import Glued, default_features
+from tessella.cells.shaped import off_regions
+from tessella.cells.solvers import solver_named
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.enrichment import Enrichment
 from tessella.features import RandomFeatures
-from tessella.cells.glued import Glued, default_features
-from tessella.cells.solvers import solver_named
 from tessella.linalg.iteration import Progress
 from tessella.march import march
 from tessella.marched import Marched
@@ -350,7 +351,7 @@ def _basis(problem: Problem, method: Method, features: RandomFeatures, seed: int
         return Basis(
             Decomposition(problem.domain, method.subdomains, method.overlap), features, seed
         )
-    tiling = Tiling(problem.domain, method.subdomains)
+    tiling = off_regions(Tiling(problem.domain, method.subdomains))
     return Glued(tiling, features, seed, method.trace_degree, method.shared)
 
 
