@@ -10,7 +10,6 @@ import pytest
 import tessella as ts
 from tessella import adapt, estimate
 from tessella.collocation import Grid
-from tessella.linalg.nested_qr import NestedQR
 
 pytestmark = pytest.mark.usefixtures("second_opinions")
 
@@ -68,8 +67,9 @@ def test_the_true_error_is_within_three_times_the_tolerance(name, tol):
 @pytest.mark.parametrize("coupling", ["overlap", "interfaces"])
 @pytest.mark.parametrize("features", [25, 50])
 def test_every_direct_solve_knows_its_error_roughly(coupling, features):
+    solver = "nested-qr" if coupling == "overlap" else "merging"
     solution = ts.solve(
-        poisson(), subdomains=3, features=features, coupling=coupling, solver="nested-qr"
+        poisson(), subdomains=3, features=features, coupling=coupling, solver=solver
     )
     ratio = solution.report.error_estimate / solution.report.error["l1_normalised"]
     assert 0.1 <= ratio <= 20
@@ -101,7 +101,7 @@ def test_no_choice_reads_the_exact_solution():
 def adapt_run(problem, basis):
     from tessella.algorithm import run
 
-    return run(problem, basis, Grid(2.0), ts.RRQR(1e-14), NestedQR())
+    return run(problem, basis, Grid(2.0), ts.RRQR(1e-14))
 
 
 def test_the_exact_solution_is_looked_at_once_to_report_the_error():
@@ -283,4 +283,4 @@ def test_gallery_and_tolerance():
 def test_the_best_preset_is_far_better_than_the_papers():
     best = ts.gallery.get("harmonic-oscillator").solve("best").report
     assert best.error["l1_normalised"] < 1e-11
-    assert best.solver == "nested-qr" and best.coupling == "interfaces"
+    assert best.solver == "merging" and best.coupling == "interfaces"

@@ -8,12 +8,13 @@ import pytest
 
 import tessella as ts
 from tessella.algorithm import run
-from tessella.gluing import glue
-from tessella.interfaces import default_features
-from tessella.linalg.nested_qr import NestedQR
+from tessella.cells.factors import factor_cells
+from tessella.cells.glued import default_features
+from tessella.cells.shelf import Shelf
+from tessella.cells.solvers import Exchange, Merging
+from tessella.cells.system import cell_system
 from tessella.linalg.rrqr import RRQR
-from tessella.shelf import Shelf
-from test_interfaces import EXACT, FOURTH, PLANE, SMOOTH, SQUARE, bowl, stated, waves
+from test_interfaces import EXACT, PLANE, SMOOTH, SQUARE, bowl, stated, waves
 
 LINE = ts.Box(x=(0, 1))
 
@@ -41,18 +42,20 @@ def on(tiling, problem, features=24, **settings):
     basis = ts.Glued(
         tiling, settings.pop("drawn", drawn), trace_degree=settings.pop("degree", None)
     )
-    return ts.solve(problem, basis=basis, solver="nested-qr", **settings)
+    return ts.solve(problem, basis=basis, **{"solver": "merging", **settings})
 
 
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("name", EXACT)
 def test_solutions_in_the_span_are_found_exactly(name, shape):
     problem, settings = EXACT[name]
-    activation = settings.get("activation", SQUARE)
-    drawn = ts.RandomFeatures(settings["features"], activation=activation)
-    solution = on(SHAPES[shape](problem.domain), problem, drawn=drawn, degree=2, estimate=False)
-    assert solution.report.error["max"] < (1e-6 if activation is FOURTH else 1e-8)
-    assert solution.report.jumps["value"]["max"] < 1e-7
+    drawn = ts.RandomFeatures(settings["features"], activation=settings.get("activation", SQUARE))
+    tiling = SHAPES[shape](problem.domain)
+    each = [ts.Glued(tiling, drawn, seed, trace_degree=4) for seed in range(len(problem.fields))]
+    basis = ts.Fields(**dict(zip(problem.fields, each, strict=True))) if len(each) > 1 else each[0]
+    report = ts.solve(problem, basis=basis, estimate=False).report
+    assert report.error["max"] < 1e-9
+    assert max(jump["max"] for jump in report.jumps.values()) < 1e-8
 
 
 def test_equal_slabs_by_their_edges_give_the_same_answer():
@@ -66,20 +69,11 @@ def test_equal_slabs_by_their_edges_give_the_same_answer():
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_condensation_solves_the_whole_system(shape):
+def test_an_iteration_finds_what_merging_finds(shape):
     tiling = SHAPES[shape](PLANE)
-    basis = ts.Glued(tiling, default_features(10, 2))
-    system = glue(SMOOTH, basis, ts.Grid(2.0))
-    reduced = system.reduce(ts.RRQR(1e-14))
-    y, _ = NestedQR().init(reduced.Q).solve(reduced.h)
-    a = reduced.coefficients(y)
-    order = {j: np.concatenate([k.free, k.coupled]) for k in system.kinds for j in k.members}
-    h = np.concatenate([system.h[j, order[j]] for j in range(tiling.count)])
-    M = system.M.to_dense()
-    assert M.shape == (len(h), basis.columns + system.traces)
-    expected = np.linalg.lstsq(M, h)[0]
-    np.testing.assert_allclose(np.concatenate([a, y]), expected, atol=1e-6 * np.abs(a).max())
-    assert system.weights["equation"] == 1.0 and system.weights["dirichlet"] > 1.0
+    direct, iterated = (on(tiling, SMOOTH, solver=s) for s in (Merging(), Exchange()))
+    x = PLANE.scatter(300, np.random.default_rng(0))
+    np.testing.assert_allclose(iterated(x), direct(x), atol=1e-9)
 
 
 @pytest.mark.parametrize("shape", ["graded", "cut"])
@@ -185,10 +179,10 @@ def test_what_stays_is_not_factored_again_and_the_answer_is_the_same():
 
     def solved(own, shelf):
         basis = ts.Glued(own, default_features(30, 2))
-        return run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=shelf)
+        return run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), Merging(), shelf=shelf)
 
     first = solved(tiling, shelf)
-    assert first.report.reused_subdomains == 0 and len(shelf) == 9
+    assert first.report.reused_subdomains == 0
     second, fresh = solved(finer, shelf), solved(finer, None)
     assert fresh.report.reused_subdomains == 0
     assert second.report.distinct_subdomains == fresh.report.distinct_subdomains
@@ -197,6 +191,19 @@ def test_what_stays_is_not_factored_again_and_the_answer_is_the_same():
     x = PLANE.grid((40, 40))
     np.testing.assert_allclose(second(x), fresh(x), atol=1e-9)
     assert solved(finer, shelf).report.reused_subdomains == second.report.distinct_subdomains
+
+
+def test_groups_that_stay_are_not_joined_again():
+    tiling, shelf, made = ts.Tiling(PLANE, 8), Shelf(), []
+    for own in (tiling, tiling.refined([0])):
+        basis = ts.Glued(own, default_features(12, 2))
+        system = cell_system(SMOOTH, basis, ts.Grid(2.0))
+        fresh, kept = (factor_cells(system, RRQR(1e-14), None, shelf=s) for s in (None, shelf))
+        assert fresh.joined.reused == 0
+        assert kept.joined.made + kept.joined.reused == fresh.joined.made
+        made.append((kept.joined.made, kept.joined.reused))
+    assert made[0][1] == 0
+    assert made[1][1] > made[1][0] / 2, "joins far from the corner that was cut"
 
 
 def test_other_features_or_coefficients_are_not_taken_from_the_shelf():
@@ -211,22 +218,36 @@ def test_other_features_or_coefficients_are_not_taken_from_the_shelf():
     ]
     for problem, features, seed, rule in variants:
         basis = ts.Glued(tiling, features, seed)
-        report = run(problem, basis, ts.Grid(2.0), rule, NestedQR(), shelf=shelf).report
+        report = run(problem, basis, ts.Grid(2.0), rule, Merging(), shelf=shelf).report
         assert report.reused_subdomains == 0
     basis = ts.Glued(tiling, drawn)
-    coarse = run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-2), NestedQR(), shelf=shelf).report
+    coarse = run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-2), Merging(), shelf=shelf).report
     assert coarse.reused_subdomains == 0 and coarse.columns_kept < coarse.columns
 
 
-def test_a_full_shelf_lets_go_of_the_oldest():
+def test_a_full_shelf_lets_go_of_what_was_used_longest_ago():
+    shelf = Shelf(most=3 * 80)
+    for name in (b"a", b"b", b"c"):
+        shelf.put_join(name, (np.zeros(10), None))
+    assert shelf.join(b"a") is not None
+    shelf.put_join(b"d", (np.zeros(10), None))
+    assert [shelf.join(name) is not None for name in (b"a", b"b", b"c", b"d")] == [1, 0, 1, 1]
+    assert shelf.cell(b"a") is None, "cells and groups of them have names of their own"
+
+
+def test_a_shelf_that_is_too_small_changes_nothing():
     basis = ts.Glued(ts.Tiling(PLANE, 2), default_features(12, 2))
-    shelf = Shelf()
-    run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=shelf)
-    size = shelf._bytes // len(shelf)
-    small = Shelf(most=2 * size + size // 2)
-    again = run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=small)
-    assert len(shelf) == 4 and len(small) == 2 and small._bytes <= small.most
-    assert again.report.reused_subdomains == 0
+    x = PLANE.grid((9, 9))
+
+    def solved(shelf):
+        return run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), Merging(), shelf=shelf)(x)
+
+    large = Shelf()
+    expected = solved(large)
+    small = Shelf(most=large._bytes // 2)
+    for _ in range(2):
+        np.testing.assert_array_equal(solved(small), expected)
+    assert 0 < len(small) < len(large) and small._bytes <= small.most
 
 
 # Every box and nothing but the box
@@ -247,7 +268,7 @@ def test_an_integral_is_the_same_with_and_without_a_shelf():
     shelf = Shelf()
     for tiling in (ts.Tiling(PLANE, 4), ts.Tiling(PLANE, 4).refined([5])):
         basis = ts.Glued(tiling, default_features(60, 2))
-        solution = run(problem, basis, ts.Grid(2.0), RRQR(1e-14), NestedQR(), shelf=shelf)
+        solution = run(problem, basis, ts.Grid(2.0), RRQR(1e-14), Merging(), shelf=shelf)
         assert solution.report.error["l2_relative"] < 1e-4
         assert float(solution.integral()) == pytest.approx(mean, abs=1e-6)
 
@@ -295,6 +316,6 @@ def test_enrichment_is_asked_only_in_boxes_that_have_it():
 
 def test_no_row_is_asked_for_nothing():
     basis = ts.Glued(ts.Tiling(PLANE, 3).refined([4]), default_features(10, 2))
-    system = glue(SMOOTH, basis, ts.Grid(2.0))
-    for kind, block in zip(system.kinds, system.values, strict=True):
-        assert np.abs(block[:, kind.free]).max(axis=0).min() > 0
+    for part in cell_system(SMOOTH, basis, ts.Grid(2.0)).asked:
+        asked = sum(np.abs(c) for c in part.symbol.values())
+        assert asked.shape == (len(part.members), len(part.slot)) and asked.min() > 0

@@ -9,9 +9,10 @@ import pytest
 
 import tessella as ts
 from tessella.algorithm import Factored
+from tessella.cells.factors import CellFactors
 from tessella.march import _Track, until
 from tessella.marched import Slab
-from tessella.solve import SHAPE_OVERSAMPLING, SHAPE_SIGMA, SIDE_BY_SIDE_SIGMA, with_basis
+from tessella.solve import SIDE_BY_SIDE_SIGMA, with_basis
 
 PI = np.pi
 SIDE = {"subdomains": (2, 1), "features": 60, "coupling": "interfaces"}
@@ -65,14 +66,15 @@ def test_one_slab_is_a_plain_solve(settings, points):
 
 @pytest.mark.parametrize(
     "settings",
-    [SIDE, WINDOWS, {**SIDE, "solver": ts.LSQR(max_iterations=300)}],
+    [SIDE, WINDOWS, {**SIDE, "solver": "exchange"}],
     ids=["interfaces", "overlap", "iterative"],
 )
 def test_reused_factors_give_what_new_ones_give(settings, points, monkeypatch):
     reused = ts.march(wave(), 4, estimate=False, **settings)
     assert reused.report.factorisations == 1
     assert [slab.reused for slab in reused.report.slabs] == [False, True, True, True]
-    monkeypatch.setattr(Factored, "renewed", lambda self, system: None)
+    for kind in (Factored, CellFactors):
+        monkeypatch.setattr(kind, "renewed", lambda self, system: None)
     anew = ts.march(wave(), 4, estimate=False, **settings)
     assert anew.report.factorisations == 4
     np.testing.assert_allclose(reused(points), anew(points), atol=1e-8)
@@ -146,7 +148,7 @@ def test_shorter_slabs_converge_at_a_high_order():
         ts.march(wave(2.0), n, estimate=False, **{**SIDE, "features": 40}).errors()["l2_relative"]
         for n in (2, 4, 8)
     ]
-    assert errors[0] > 10 * errors[1] > 40 * errors[2]
+    assert errors[0] > 100 * errors[1] > 250 * errors[2]
 
 
 def test_the_estimate_follows_what_has_accumulated(marched):
@@ -168,9 +170,7 @@ def test_a_tolerance_solves_every_slab_with_the_numbers_it_tried(monkeypatch):
     monkeypatch.setattr(module, "with_basis", spy)
     marched = ts.march(wave(1.0), 2, tol=1e-1)
     assert used[0].basis == marched.slabs[0].basis
-    over = with_basis(ts.Basis(ts.Decomposition(ts.Box(x=(0, 1)), 2), ts.RandomFeatures(5)))
     assert (used[0].collocation.oversampling, used[0].filter.sigma) == (2.0, SIDE_BY_SIDE_SIGMA)
-    assert (over.collocation.oversampling, over.filter.sigma) == (SHAPE_OVERSAMPLING, SHAPE_SIGMA)
 
 
 def test_the_estimate_does_not_read_the_exact_solution(marched):

@@ -88,7 +88,7 @@ def test_without_an_exact_solution_the_title_has_the_estimate():
     problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Dirichlet()])
     solution = ts.solve(problem, tol=1e-2)
     estimate = f"estimated error {solution.report.error_estimate:.1e}"
-    assert solution.plot().get_suptitle() == f"nested-qr · {estimate}"
+    assert solution.plot().get_suptitle() == f"merging · {estimate}"
 
 
 def test_the_title_names_problem_and_error(square_solution):

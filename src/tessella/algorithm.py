@@ -219,7 +219,7 @@ MISFIT = 0.1
 def _misfit(system: AnySystem, residual: dict[str, float]) -> str:
     """A remark on a solution that satisfies what was asked poorly, exact minimiser though it is."""
     loss = sum(system.weights[name] * r**2 for name, r in residual.items())
-    missed = math.sqrt(loss) / (float(np.linalg.norm(system.h)) or 1.0)
+    missed = math.sqrt(loss) / (math.sqrt(float(np.sum(system.h**2))) or 1.0)
     if missed < MISFIT:
         return ""
     return (

@@ -13,7 +13,7 @@ from numbers import Real
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.domain import Array, Box, Domain
+from tessella.domain import Array, Domain
 from tessella.geometry import Surface, join
 from tessella.operators import (
     D,
@@ -247,11 +247,6 @@ class IntegralCondition(Condition):
 
     def faces(self, domain: Domain) -> tuple[str, ...]:
         """None: it holds for the domain as a whole."""
-        if not isinstance(domain, Box):
-            raise ValueError(
-                f"{self.name} is taken over a Box, but the domain is {domain!r}: to fix a constant "
-                f"use Measured at one point"
-            )
         return ()
 
 

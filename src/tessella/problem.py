@@ -10,7 +10,14 @@ from typing import Any
 
 import numpy as np
 
-from tessella.conditions import Condition, Periodic, check_data, check_operator, check_weight
+from tessella.conditions import (
+    Condition,
+    IntegralCondition,
+    Periodic,
+    check_data,
+    check_operator,
+    check_weight,
+)
 from tessella.domain import Array, Box, Domain
 from tessella.operator_function import check_functions
 from tessella.operators import (
@@ -164,6 +171,8 @@ class Problem:
         """Refuse a condition on an unknown part, or on no point at all."""
         condition.faces(self.domain)
         if isinstance(self.domain, Box) and not callable(condition.on):
+            return
+        if isinstance(condition, IntegralCondition):
             return
         counts = (PROBES.get(self.domain.dimension, 9),) * self.domain.dimension
         condition.places(self.domain, lambda part: self.domain.boundary(part, counts))

@@ -45,8 +45,8 @@ def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
     domain = basis.decomposition.domain
     if not isinstance(domain, Box):
         raise ValueError(
-            f"integrals are taken over a Box, but the domain is {domain!r}: add up values of the "
-            f"solution at points and weights of your own"
+            f"overlapping subdomains integrate over a Box, but the domain is {domain!r}: use "
+            f"coupling='interfaces', whose cells know what is inside"
         )
     d = domain.dimension
     richest = max(level.features.columns for level in basis.levels)

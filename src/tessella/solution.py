@@ -16,8 +16,10 @@ from numpy.typing import ArrayLike
 from tessella.arrays import on_device
 from tessella.assembly import evaluate_all
 from tessella.basis import AnyBasis, Basis, per_field
+from tessella.cells.glued import is_glued
+from tessella.cells.shaped import integral_points
 from tessella.collocation import Grid
-from tessella.domain import Array
+from tessella.domain import Array, Box
 from tessella.evaluation import basis_tables, by_numpy, evaluate_blocks
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.krylov import History
@@ -92,7 +94,10 @@ class Solution:
     def integral(self, operator: Operator | None = None) -> float:
         """The integral over the domain of an operator applied to the solution, by default of the
         solution itself; by Gauss points between the edges of all subdomains."""
-        points, weights = quadrature(self.basis)
+        if is_glued(self.basis) and not isinstance(self.problem.domain, Box):
+            points, weights = integral_points(self.problem, self.basis)
+        else:
+            points, weights = quadrature(self.basis)
         return float(weights @ self.apply(operator or Identity(), points))
 
     def errors(self, points: ArrayLike | None = None) -> dict[str, float]:

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from tessella.cells.joining import Face, Order, join_work
+from tessella.cells.joining import Face, Order
 from tessella.cells.leaves import Port
-from tessella.cells.merging import Maps, apply_maps, distinct_members
+from tessella.cells.merging import Distinct, Maps, apply_maps
 from tessella.cells.solvers import Exchange, Merging
 from tessella.domain import Array
 from tessella.linalg.iteration import History, SolverResult, Stop
@@ -28,11 +28,15 @@ PATIENCE = 120.0
 
 
 def chosen(
-    order: Order, leaves: Sequence[Maps | None], bound: bool
+    order: Order, distinct: Sequence[Distinct], bound: bool
 ) -> tuple[Merging | Exchange, str]:
     """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
     Sums and open ports (`bound`) can only be merged."""
-    flops, size = join_work(order, distinct_members(order, leaves))
+    flops = size = 0.0
+    for stage, own in zip(order.stages, distinct, strict=True):
+        if stage.cells is None:
+            flops += len(own.pairs) * stage.flops
+            size += len(own.pairs) * stage.bytes
     seconds = flops / RATE
     plan = f"about {gib(int(size))} and {seconds:.1g} s"
     if bound or (size < 0.6 * available_bytes() and seconds < PATIENCE):
@@ -51,6 +55,7 @@ class Exchanged:
     order: Order
     solver: Exchange
     maps: tuple[Maps | None, ...]
+    distinct: tuple[Distinct, ...]
     slots: tuple[np.ndarray | None, ...]
     given: tuple[np.ndarray | None, ...]
     size: int
@@ -62,7 +67,7 @@ class Exchanged:
         right = np.zeros(self.size)
         for place, own in zip(self.given, c, strict=True):
             if place is not None and own is not None:
-                right[place.ravel()] = own[..., 0].ravel()
+                right[place.ravel()] = own.ravel()
         history: list[float] = []
         operator = LinearOperator((self.size, self.size), matvec=self._exchange, dtype=np.float64)
         x, info = gmres(
@@ -76,25 +81,25 @@ class Exchanged:
             callback_type="pr_norm",
         )
         stop = Stop.RESIDUAL if info == 0 else Stop.LIMIT
-        taken = [
-            np.zeros((0, 0, 1)) if place is None else x[place][..., None] for place in self.slots
-        ]
+        taken = [np.zeros((0, 0)) if place is None else x[place] for place in self.slots]
         residual = float(history[-1]) if history else 0.0
         curve = History(residual=np.array(history))
         return taken, SolverResult(None, len(history), stop, curve, residual)
 
     def _exchange(self, x: Array) -> Array:
         found = np.array(x, dtype=np.float64).ravel()
-        for own, place, given in zip(self.maps, self.slots, self.given, strict=True):
+        parts = zip(self.maps, self.distinct, self.slots, self.given, strict=True)
+        for own, distinct, place, given in parts:
             if own is not None and place is not None and given is not None:
-                out = apply_maps(own.T, own.which, x.ravel()[place][..., None])
-                found[given.ravel()] -= out[..., 0].ravel()
+                out = apply_maps(own.T, distinct.which, x.ravel()[place])
+                found[given.ravel()] -= out.ravel()
         return found
 
 
 def exchanged(
     order: Order,
     leaves: Sequence[Maps | None],
+    distinct: Sequence[Distinct],
     faces: Sequence[Face],
     ports: Sequence[Sequence[Port]],
     solver: Exchange,
@@ -126,4 +131,12 @@ def exchanged(
             )
         slots.append(np.array(own_in))
         given.append(np.array(own_out))
-    return Exchanged(order, solver, tuple(leaves), tuple(slots), tuple(given), int(starts[-1]))
+    return Exchanged(
+        order,
+        solver,
+        tuple(leaves),
+        tuple(distinct),
+        tuple(slots),
+        tuple(given),
+        int(starts[-1]),
+    )

@@ -19,7 +19,7 @@ from tessella.cells.joining import WIRE, Face, Order, Stage, order, wire
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import find_kinds
 from tessella.cells.leaves import Gram, Kind, Mapped, Space, map_kinds
-from tessella.cells.merging import Maps, Merged, merge
+from tessella.cells.merging import Maps, Merged, distinct_members, merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.system import CellSystem
@@ -156,25 +156,20 @@ class CellFactors:
         stages, places = self.joined.order.stages, self.joined.order.places
         at = [np.array([places[j] for j in k.members.tolist()]) for k in self.kinds]
         n = len(system.sums)
-        c: list[Array | None] = [
-            None if s.cells is None else np.zeros((s.count, sum(s.sizes.given), 1)) for s in stages
-        ]
-        e: list[Array | None] = [
-            None if s.cells is None else np.zeros((s.count, n, 1)) for s in stages
-        ]
+        leaves = [s if s.cells is not None else None for s in stages]
+        c = [None if s is None else np.zeros((s.count, sum(s.sizes.given))) for s in leaves]
+        e = [None if s is None else np.zeros((s.count, n)) for s in leaves]
         for own, place, y in zip(self.mapped, at, start, strict=True):
-            stage = int(place[0, 0])
-            c_stage, e_stage = c[stage], e[stage]
+            c_stage, e_stage = c[int(place[0, 0])], e[int(place[0, 0])]
             assert c_stage is not None and e_stage is not None
-            c_stage[place[:, 1], :, 0] = (own.out @ y).T
-            if n:
-                e_stage[place[:, 1], :, 0] = (own.sums @ y).T
-        values = np.array([total.value for total in system.sums]).reshape(n, 1)
+            c_stage[place[:, 1]] = (own.out @ y).T
+            e_stage[place[:, 1]] = (own.sums @ y).T
+        values = np.array([total.value for total in system.sums])
         taken, result = self.joined.solve(c, e, values)
         local: list[Array] = []
         met: list[Array | None] = []
         for own, place, y in zip(self.mapped, at, start, strict=True):
-            y = y + own.X @ taken[int(place[0, 0])][place[:, 1], :, 0].T
+            y = y + own.X @ taken[int(place[0, 0])][place[:, 1]].T
             local.append(own.factor.unknowns(y))
             met.append(None if isinstance(own.factor, Gram) else own.factor.Q @ y)
         return local, met, result
@@ -299,16 +294,17 @@ def factor_cells(
             progress(len(kinds), 2 * len(kinds), 1.0)
         plan = _planned(system)
         leaves = [_leaf_maps(stage, kinds, kind_of, mapped) for stage in plan.stages]
-        weights = np.array([total.weight for total in system.sums])
+        maps = [None if one is None else one[0] for one in leaves]
+        distinct = distinct_members(plan, [None if one is None else one[1] for one in leaves])
+        note = ""
         if solver is None:
-            solver, note = chosen(plan, leaves, bool(system.sums))
-        else:
-            note = ""
+            solver, note = chosen(plan, distinct, bool(system.sums))
         joined: Merged | Exchanged
         if isinstance(solver, Exchange):
-            joined = exchanged(plan, leaves, system.faces, system.ports, solver)
+            joined = exchanged(plan, maps, distinct, system.faces, system.ports, solver)
         else:
-            joined = merge(plan, leaves, weights, shelf)
+            weights = np.array([total.weight for total in system.sums])
+            joined = merge(plan, maps, distinct, weights, shelf)
     again = sum(one is not None for one in known)
     return CellFactors(
         system, tuple(made), space_of, tuple(kinds), kind_of, tuple(mapped), joined, again, note
@@ -333,16 +329,16 @@ def _planned(system: CellSystem) -> Order:
 
 def _leaf_maps(
     stage: Stage, kinds: Sequence[Kind], kind_of: np.ndarray, mapped: Sequence[Mapped]
-) -> Maps | None:
+) -> tuple[Maps, np.ndarray] | None:
+    """The maps of a stage of single cells, and which of them each cell has."""
     if stage.cells is None:
         return None
-    sums = len(mapped[0].sums)
     if stage.cells[0] == WIRE:
         T = wire(stage.sizes)
         name = blake2b(repr(stage.sizes).encode(), digest_size=16).digest()
-        none = np.zeros((1, sums, T.shape[1]))
-        return Maps(T[None], none, np.zeros(stage.count, dtype=np.int64), (name,))
+        none = np.zeros((1, len(mapped[0].sums), T.shape[1]))
+        return Maps(T[None], none, (name,)), np.zeros(stage.count, dtype=np.int64)
     own, which = np.unique(kind_of[np.array(stage.cells)], return_inverse=True)
     T = np.stack([mapped[k].T for k in own.tolist()])
     E = np.stack([mapped[k].E for k in own.tolist()])
-    return Maps(T, E, which.ravel(), tuple(kinds[k].name for k in own.tolist()))
+    return Maps(T, E, tuple(kinds[k].name for k in own.tolist())), which.ravel()

@@ -8,7 +8,8 @@ groups that are alike are made at once, and those with the same numbers only onc
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -39,6 +40,20 @@ class Sizes(NamedTuple):
     given: tuple[int, ...]
 
 
+class Numbers(NamedTuple):
+    """Positions in the vectors of two groups A and B that are joined: those of the closed ports (3)
+    and of the others, taken and given."""
+
+    a3_in: np.ndarray
+    a3_out: np.ndarray
+    a1_in: np.ndarray
+    a1_out: np.ndarray
+    b3_in: np.ndarray
+    b3_out: np.ndarray
+    b2_in: np.ndarray
+    b2_out: np.ndarray
+
+
 @dataclass
 class Stage:
     """Joins that are alike: `left` and `right` are stages, `members` which of theirs are joined.
@@ -51,12 +66,50 @@ class Stage:
     left: int = -1
     right: int = -1
     closed: tuple[tuple[int, int], ...] = ()
-    members: list[tuple[int, int]] | None = None
+    children: tuple[Sizes, Sizes] | None = None
+    members: list[tuple[int, int]] = field(default_factory=list)
     cells: list[int] | None = None
 
     @property
     def count(self) -> int:
-        return len(self.cells if self.cells is not None else self.members or ())
+        return len(self.members if self.cells is None else self.cells)
+
+    @cached_property
+    def pairs(self) -> np.ndarray:
+        """The members as an array (n, 2)."""
+        return np.array(self.members, dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def name(self) -> bytes:
+        """Tells it from other ways to join the same groups."""
+        return repr(self.closed).encode()
+
+    @cached_property
+    def numbers(self) -> Numbers:
+        assert self.children is not None
+        parts = []
+        for which, sizes in enumerate(self.children):
+            three = [pair[which] for pair in self.closed]
+            shut = set(three)
+            rest = [i for i in range(len(sizes.taken)) if i not in shut]
+            parts += [of_ports(sizes.taken, three), of_ports(sizes.given, three)]
+            parts += [of_ports(sizes.taken, rest), of_ports(sizes.given, rest)]
+        return Numbers(*parts)
+
+    @cached_property
+    def flops(self) -> float:
+        """Of one join."""
+        at, given = self.numbers, sum(self.sizes.given)
+        n, m, taken = len(at.a3_in), len(at.b3_in), sum(self.sizes.taken)
+        inner = n * n * m + n**3 + n * (m + n) * taken + n * m * taken
+        return 2.0 * (inner + given * max(n, m) * taken)
+
+    @cached_property
+    def bytes(self) -> float:
+        """Of one join's map and of what it leaves for right-hand sides."""
+        at, given = self.numbers, sum(self.sizes.given)
+        n, m, taken = len(at.a3_in), len(at.b3_in), sum(self.sizes.taken)
+        return 8.0 * (given * taken + n * n + 2 * n * m + (n + m) * taken + given * max(n, m))
 
 
 @dataclass(frozen=True)
@@ -70,6 +123,11 @@ class Order:
     places: tuple[tuple[int, int], ...]
     left_open: tuple[Port, ...]
     """Ports of the whole, where nothing is known."""
+
+    @cached_property
+    def last_use(self) -> dict[int, int]:
+        """Of every stage, the last one that joins members of it."""
+        return {child: i for i, s in enumerate(self.stages) for child in (s.left, s.right)}
 
 
 WIRE = -1
@@ -175,9 +233,9 @@ class _Ordering:
     def _made(
         self, a: _Group, b: _Group, closed: tuple[tuple[int, int], ...], rest: list[Port]
     ) -> _Group:
-        fresh = Stage(self._sizes(rest), a.stage, b.stage, closed, members=[])
+        children = self.stages[a.stage].sizes, self.stages[b.stage].sizes
+        fresh = Stage(self._sizes(rest), a.stage, b.stage, closed, children)
         number, stage = self._stage((a.stage, b.stage, closed), fresh)
-        assert stage.members is not None
         stage.members.append((a.number, b.number))
         return _Group(number, len(stage.members) - 1, tuple(rest))
 
@@ -217,23 +275,6 @@ def _places(a: np.ndarray, b: np.ndarray) -> list[int]:
     counts = np.searchsorted(np.sort(b), free, "right")
     near = np.argsort(np.abs(2 * counts - len(a)), kind="stable")[:2]
     return sorted(free[near].tolist())
-
-
-def join_work(order: Order, distinct: Sequence[int]) -> tuple[float, float]:
-    """Flops and bytes of all joins, given how many members of each stage differ in numbers."""
-    flops = bytes_ = 0.0
-    for stage, count in zip(order.stages, distinct, strict=True):
-        taken, given = sum(stage.sizes.taken), sum(stage.sizes.given)
-        bytes_ += 8.0 * count * taken * given
-        if stage.cells is not None:
-            continue
-        left = order.stages[stage.left].sizes
-        n = float(sum(left.taken[i] for i, _ in stage.closed))
-        m = float(sum(left.given[i] for i, _ in stage.closed))
-        flops += count * 2 * (n * m * n + n**3 + n * m * taken + n * n * taken + m * n * taken)
-        flops += count * 2 * given * max(n, m) * taken
-        bytes_ += 8.0 * count * (n * n + (n + m) * taken + given * max(n, m))
-    return flops, bytes_
 
 
 def stack_ports(sizes: Sequence[int]) -> np.ndarray:

@@ -25,6 +25,7 @@ from tessella.cells.draw import Draw, Slot
 from tessella.cells.exchange import Datum
 from tessella.cells.rows import Asked
 from tessella.domain import Array
+from tessella.linalg.lapack import cholesky, solve_cholesky
 from tessella.linalg.threads import side_by_side
 from tessella.operators import Orders
 
@@ -190,7 +191,7 @@ class Gram(NamedTuple):
     L: Array
 
     def solve(self, b: Array) -> Array:
-        return np.asarray(lapack.dpotrs(self.L, b, lower=1)[0])
+        return solve_cholesky(self.L, b)
 
     def unknowns(self, y: Array) -> Array:
         return y
@@ -253,35 +254,46 @@ def map_kinds(
     kinds: Sequence[Kind], asked: Sequence[Asked], sigma: float, known: Sequence[Mapped | None]
 ) -> list[Mapped]:
     """The maps of all kinds, those known already left as they are."""
-    common: dict[object, _Common] = {}
-    for kind in kinds:
-        key = (id(kind.space), tuple(p.name for p in kind.ports))
-        if key not in common and kind.own is None and kind.space.filtered:
-            common[key] = _common(kind)
+    found = list(known)
+    groups: dict[object, list[int]] = {}
+    alone = []
+    for i, kind in enumerate(kinds):
+        if found[i] is not None:
+            continue
+        if kind.own is None and kind.space.filtered:
+            ports = tuple(p.name for p in kind.ports)
+            groups.setdefault((id(kind.space), ports, tuple(n for n, _ in kind.asked)), []).append(
+                i
+            )
+        else:
+            alone.append(i)
+    ports_made: dict[object, Rowed] = {}
+    for group in groups.values():
+        first = kinds[group[0]]
+        for port in first.ports:
+            key = (id(first.space), port.name)
+            if key not in ports_made:
+                ports_made[key] = port_rows(first.space, port)
+        made = [ports_made[id(first.space), port.name] for port in first.ports]
+        common = _common(first.space.columns, made)
+        for i, mapped in zip(group, _by_gramian(kinds, group, common, asked), strict=True):
+            found[i] = mapped
+            if mapped is None:
+                alone.append(i)
 
     def one(number: int) -> Mapped:
-        found = known[number]
-        if found is not None:
-            return found
-        kind = kinds[number]
-        if kind.own is None and kind.space.filtered:
-            key = (id(kind.space), tuple(p.name for p in kind.ports))
-            made = _by_gramian(kind, common[key], asked)
-            if made is not None:
-                return made
-        return _by_pivoting(kind, asked, max(sigma, CUT_SIGMA))
+        return _by_pivoting(kinds[number], asked, max(sigma, CUT_SIGMA))
 
     work = sum(
-        3.0 * k.space.columns**2 * sum(len(asked[n].slot) for n, _ in k.asked)
-        for k, old in zip(kinds, known, strict=True)
-        if old is None
+        4.0 * kinds[i].space.columns ** 2 * sum(len(asked[n].slot) for n, _ in kinds[i].asked)
+        for i in alone
     )
-    return side_by_side(one, range(len(kinds)), work)
+    for i, mapped in zip(alone, side_by_side(one, alone, work), strict=True):
+        found[i] = mapped
+    return [one for one in found if one is not None]
 
 
-def _common(kind: Kind) -> _Common:
-    r = kind.space.columns
-    made = [port_rows(kind.space, port) for port in kind.ports]
+def _common(r: int, made: Sequence[Rowed]) -> _Common:
     gram = np.zeros((r, r))
     for rows, _, _ in made:
         gram += rows.T @ rows
@@ -293,20 +305,78 @@ def _common(kind: Kind) -> _Common:
     )
 
 
-def _by_gramian(kind: Kind, common: _Common, asked: Sequence[Asked]) -> Mapped | None:
-    """The map by normal equations; None if they are not conditioned well enough."""
-    M = rows_of(kind, asked)
-    G = M.T @ M
-    G += common.gram
-    L, info = lapack.dpotrf(G, lower=1, clean=0, overwrite_a=1)
-    if info != 0:
+BATCH = 1 << 23
+"""Bytes of rows that are made and multiplied together."""
+
+
+def _by_gramian(
+    kinds: Sequence[Kind], group: Sequence[int], common: _Common, asked: Sequence[Asked]
+) -> list[Mapped | None]:
+    """The maps of kinds with the same places by normal equations; None if these are not
+    conditioned well enough.
+    """
+    space = kinds[group[0]].space
+    parts = [asked[n] for n, _ in kinds[group[0]].asked]
+    height, r = sum(len(part.slot) for part in parts), space.columns
+    step = max(1, BATCH // (8 * height * r))
+    if len(group) > 1:
+        step = min(step, -(-len(group) // 2))
+    pieces = [group[i : i + step] for i in range(0, len(group), step)]
+    tables = [_stacked(space, part) for part in parts]
+
+    def mapped(piece: Sequence[int]) -> list[Mapped | None]:
+        own = [kinds[i] for i in piece]
+        grams = _grams(own, parts, tables, height)
+        grams += common.gram
+        return [_from_gram(kind, common, G) for kind, G in zip(own, grams, strict=True)]
+
+    made = side_by_side(mapped, pieces, 2.0 * len(group) * height * r * r)
+    return [one for piece in made for one in piece]
+
+
+Stacked = list[tuple[int, list[Orders], Array]]
+
+
+def _stacked(space: Space, part: Asked) -> Stacked:
+    """Per unknown the derivatives in a statement's rows, and their tables (n, derivatives, r)."""
+    tables = space.tables(part.slot, part.symbol)
+    found = []
+    for f in range(len(space.draws)):
+        alphas = [alpha for g, alpha in part.symbol if g == f]
+        if alphas:
+            stacked = np.stack([tables[f, alpha] for alpha in alphas], axis=1)
+            found.append((f, alphas, stacked / space.units[f]))
+    return found
+
+
+def _grams(
+    kinds: Sequence[Kind], parts: Sequence[Asked], tables: Sequence[Stacked], height: int
+) -> Array:
+    """M^T M of the rows that statements ask of some kinds, (kinds, r, r)."""
+    space = kinds[0].space
+    whole = len(space.draws) == 1 and all(tables)
+    M = (np.empty if whole else np.zeros)((height, len(kinds), space.columns))
+    start = 0
+    for place, (part, own) in enumerate(zip(parts, tables, strict=True)):
+        rows = slice(start, start + len(part.slot))
+        start = rows.stop
+        at = [kind.asked[place][1] for kind in kinds]
+        for f, alphas, table in own:
+            c = np.stack([part.symbol[f, alpha][at] for alpha in alphas], axis=2)
+            columns = slice(space.starts[f], space.starts[f + 1])
+            np.matmul(c.transpose(1, 0, 2), table, out=M[rows, :, columns])
+    return np.matmul(M.transpose(1, 2, 0), M.transpose(1, 0, 2))
+
+
+def _from_gram(kind: Kind, common: _Common, G: Array) -> Mapped | None:
+    if not cholesky(G):
         return None
-    size = np.diagonal(L)
+    size = np.diagonal(G)
     condition = float(size.max() / size.min())
     if condition > WELL:
         return None
-    factor = Gram(L)
-    X = factor.solve(common.B) if common.B.shape[1] else common.B
+    factor = Gram(G)
+    X = factor.solve(common.B)
     sums = np.zeros((0, kind.space.columns)) if kind.sums is None else kind.sums
     return Mapped(common.out @ X, sums @ X, X, common.out, sums, factor, condition)
 

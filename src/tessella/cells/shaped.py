@@ -26,6 +26,7 @@ from tessella.cells.cutting import (
     inner_points,
     kinds,
     too_thin,
+    volume_points,
 )
 from tessella.cells.cutting import (
     WHOLE as INSIDE,
@@ -38,6 +39,7 @@ from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cel
 from tessella.collocation import Grid
 from tessella.domain import Array
 from tessella.problem import Problem
+from tessella.quadrature import FEWEST
 from tessella.tiling import Tiling
 from tessella.tree import WHOLE
 
@@ -74,17 +76,29 @@ class ShapedCells(Cells):
         return self.centres + self.half_widths
 
     def inner(self) -> list[Place]:
-        return self._places(self.counts)
+        return self._places(self.counts, self.cut_slots)
 
     def sums(self, fewest: int) -> list[Place]:
-        return self._places(tuple(max(n, fewest) for n in self.counts))
+        counts = tuple(max(n, fewest) for n in self.counts)
+        cut = {}
+        for f, inside in enumerate(self.insides):
+            cells = np.flatnonzero(self.kind[f] == CUT)
+            corners = self.low_corner[cells], self.high_corner[cells]
+            parts = volume_points(inside, *corners, max(counts)) if len(cells) else []
+            for cell, (x, weights) in zip(cells.tolist(), parts, strict=True):
+                half = self.half_widths[cell]
+                slot = Slot((x - self.centres[cell]) / half, weights / np.prod(2 * half))
+                cut[f, cell] = slot
+        return self._places(counts, cut)
 
-    def _places(self, counts: tuple[int, ...]) -> list[Place]:
+    def _places(
+        self, counts: tuple[int, ...], cut_slots: dict[tuple[int, int], Slot]
+    ) -> list[Place]:
         found = []
         whole = np.flatnonzero((self.kind == INSIDE).any(axis=0))
         if len(whole):
             found.append(Place(slots.inside(counts), whole, np.ones(len(whole))))
-        for (_, cell), slot in self.cut_slots.items():
+        for (_, cell), slot in cut_slots.items():
             found.append(Place(slot, np.array([cell]), np.ones(1)))
         return found
 
@@ -347,3 +361,15 @@ def off_regions(tiling: Tiling) -> Tiling:
                 widths[axis] = [own[0] + step, *own[1:-1], own[-1] - step]
                 moved = True
     return Tiling.of_widths(domain, widths, tiling.cut) if moved else tiling
+
+
+def integral_points(problem: Problem, basis: GluedBasis) -> tuple[Array, Array]:
+    """Points and weights of an integral over a shape or a divided domain."""
+    cells = shaped_cells(problem, basis, Grid(2.0))
+    points, weights = [], []
+    for place in cells.sums(FEWEST):
+        half = cells.half_widths[place.members][:, None]
+        x = cells.centres[place.members][:, None] + place.slot.points * half
+        points.append(x.reshape(-1, x.shape[2]))
+        weights.append((np.prod(2 * half, axis=2) * place.slot.weights).ravel())
+    return np.concatenate(points), np.concatenate(weights)

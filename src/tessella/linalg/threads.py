@@ -11,6 +11,7 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
 from typing import Any, TypeVar
@@ -42,14 +43,22 @@ def side_by_side(
         return list(pool.map(function, items))
 
 
+_LIMITED = ContextVar("limited", default=False)
+
+
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    controller = _controller()
+    """Inside, BLAS has one thread; nested, nothing more happens."""
+    controller = None if _LIMITED.get() else _controller()
     if controller is None:
         yield
         return
-    with controller.limit(limits=1, user_api="blas"):
-        yield
+    token = _LIMITED.set(True)
+    try:
+        with controller.limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _LIMITED.reset(token)
 
 
 @cache
