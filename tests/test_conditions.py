@@ -407,18 +407,25 @@ def test_refusals_of_problems(condition, message):
         ts.Problem(SQUARE, ts.Equation(ts.Laplacian()), [condition])
 
 
-def test_shapes_take_measurements_and_refuse_integrals():
+def test_shapes_take_measurements_and_integrals():
     disc = ts.Ball(x=0, y=0, radius=1)
     equation = ts.Equation(ts.Laplacian())
     problem = ts.Problem(disc, equation, [ts.Dirichlet(), ts.Measured([[0.5, 0.5]], [0.0])])
     with pytest.raises(ValueError, match="1 of 1 points outside Ball"):
         ts.Problem(disc, equation, [ts.Measured([[0.9, 0.9]], [0.0])])
-    with pytest.raises(ValueError, match=r"mean zero is taken over a Box.*Measured at one point"):
-        ts.Problem(disc, equation, [ts.Neumann(), ts.MeanZero()])
     solution = ts.solve(problem, subdomains=2, features=8, estimate=False)
     assert "data" in solution.report.residual
-    with pytest.raises(ValueError, match=r"integrals are taken over a Box, .*Ball.*add up values"):
+    with pytest.raises(ValueError, match=r"integrate over a Box, .*Ball.*coupling='interfaces'"):
         solution.integral()
+
+    def saddle(x):
+        return x[:, 0] ** 2 - x[:, 1] ** 2
+
+    conditions = [ts.Neumann(lambda x: 2 * saddle(x)), ts.Integral(PI)]
+    problem = ts.Problem(disc, equation, conditions, exact=lambda x: 1 + saddle(x))
+    solution = solved(problem, subdomains=3, features=60)
+    assert solution.report.error["l2_relative"] < 1e-5
+    assert solution.integral() == pytest.approx(PI, abs=1e-6)
 
 
 def test_time_has_no_absorbing_ends():

@@ -32,6 +32,12 @@ def counts(*arguments):
     return {axis: (len(a), len(b)) for axis, (a, b) in across(*arguments).items()}
 
 
+def solved(problem, subdomains, features):
+    settings = {"coupling": "interfaces", "estimate": False}
+    report = ts.solve(problem, subdomains=subdomains, features=features, **settings).report
+    return report.error["l2_relative"]
+
+
 STOKES = [-LAPLACE @ u + D(x=1) @ p, -LAPLACE @ v + D(y=1) @ p, D(x=1) @ u + D(y=1) @ v]
 SOUND = [D(t=1) @ p + D(x=1) @ u, D(t=1) @ u + D(x=1) @ p]
 NO_SLIP = (ts.Dirichlet(of=u), ts.Dirichlet(of=v))
@@ -127,6 +133,78 @@ def test_what_one_neighbour_takes_the_other_gives():
 def test_orders_are_counted_per_unknown_and_axis():
     problem = ts.Problem(SQUARE, [ts.Equation(o) for o in STOKES], fields=("u", "v", "p"))
     assert orders_along(problem).tolist() == [[2, 2], [2, 2], [1, 1]]
+
+
+@pytest.mark.parametrize(("end", "sign", "expected"), [("xmin", -1, (2, 1)), ("xmax", 1, (1, 2))])
+def test_a_boundary_value_problem_takes_data_where_its_conditions_are(end, sign, expected):
+    """Of third order, with two conditions at either end: no sign tells which."""
+
+    def exact(p):
+        return np.exp(p[:, 0])
+
+    conditions = [ts.Dirichlet(exact), ts.Neumann(lambda p: sign * exact(p), on=end)]
+    line = ts.Box(x=(0, 1))
+    assert counts(line, D(x=3) - 1.0, *conditions) == {"x": expected}
+    problem = ts.Problem(line, ts.Equation(D(x=3) - 1.0), conditions, exact=exact)
+    assert solved(problem, 4, 20) < 1e-9
+
+
+def test_a_wind_that_turns_is_taken_where_it_enters():
+    """From the left below the middle and from the right above it."""
+
+    def carried(p):
+        return np.sin(3 * (p[:, 0] - (p[:, 1] - 0.5) ** 2 / 2))
+
+    wind = D(y=1) + (lambda p: p[:, 1] - 0.5) * D(x=1)
+    walls = [ts.Dirichlet(carried, on=("ymin", "xmin", "xmax"))]
+    problem = ts.Problem(SQUARE, ts.Equation(wind), walls, exact=carried)
+    assert solved(problem, (3, 4), 60) < 1e-4
+    assert solved(problem, 3, 60) < 1e-4, "in the middle of a face"
+
+
+def test_a_rotating_wind_carries_around():
+    def turned(p):
+        x, y, t = np.asarray(p).T
+        return np.exp(-4 * (x * np.cos(t) + y * np.sin(t) - 0.3) ** 2)
+
+    domain = ts.Box(x=(-1, 1), y=(-1, 1), t=(0, 1))
+    rotation = (lambda p: p[:, 0]) * D(y=1) - (lambda p: p[:, 1]) * D(x=1)
+    conditions = [ts.Initial(turned), ts.Dirichlet(turned)]
+    problem = ts.Problem(domain, ts.Equation(D(t=1) + rotation), conditions, exact=turned)
+    assert solved(problem, (2, 2, 1), 150) < 1e-2
+
+
+def test_an_elliptic_system_of_first_order_is_determined_by_one_of_its_unknowns():
+    """Cauchy and Riemann: u on all walls and v in one point."""
+    exact = {
+        "u": lambda x: np.exp(x[:, 0]) * np.cos(x[:, 1]),
+        "v": lambda x: np.exp(x[:, 0]) * np.sin(x[:, 1]),
+    }
+    equations = [D(x=1) @ u - D(y=1) @ v, D(y=1) @ u + D(x=1) @ v]
+    point = np.array([[0.4, 0.3]])
+    problem = ts.Problem(
+        SQUARE,
+        [ts.Equation(o) for o in equations],
+        [ts.Dirichlet(exact["u"], of=u), ts.Measured(point, exact["v"](point), operator=v)],
+        exact=exact,
+        fields=("u", "v"),
+    )
+    assert solved(problem, 3, 60) < 1e-4
+
+
+def test_more_equations_than_unknowns_meet_a_tolerance():
+    """Slopes in two directions: whoever gives a tolerance has not chosen how cells are joined."""
+
+    def exact(p):
+        return np.sin(p[:, 0] + 2 * p[:, 1])
+
+    def slope(p):
+        return np.cos(p[:, 0] + 2 * p[:, 1])
+
+    equations = [ts.Equation(D(x=1), slope), ts.Equation(D(x=1) + D(y=1), lambda p: 3 * slope(p))]
+    measured = ts.Measured([[0.5, 0.5]], [np.sin(1.5)])
+    report = ts.solve(ts.Problem(SQUARE, equations, [measured], exact=exact), tol=1e-4).report
+    assert report.error["l1_normalised"] < 3e-4
 
 
 def test_an_exchange_that_is_not_known_is_refused_with_a_remedy():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tessella.cells.exchanging import exchanged
-from tessella.cells.joining import Face, Sizes, join_work, order, wire
+from tessella.cells.joining import Face, Sizes, order, wire
 from tessella.cells.merging import Maps, distinct_members, merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange
@@ -63,30 +63,29 @@ class Grid:
             yield made[key]
 
     def planned(self, axes=None):
-        """The order of joining, with the axes permuted, and the maps of its single cells."""
+        """The order of joining, with the axes permuted; the maps of its single cells, and which of
+        the members of every stage are equal."""
         low, high = (x[:, axes or range(x.shape[1])] for x in (self.low, self.high))
         plan = order(low, high, self.ports, self.faces, [0] * len(self.ports))
-        return plan, [self._leaf(stage) for stage in plan.stages]
+        leaves = [self._leaf(stage) for stage in plan.stages]
+        return plan, [maps for maps, _ in leaves], distinct_members(plan, [w for _, w in leaves])
 
     def _leaf(self, stage):
         if stage.cells is None:
-            return None
+            return None, None
         if stage.cells[0] < 0:
             T = wire(stage.sizes)[None]
-            return Maps(T, np.zeros((1, self.sums, T.shape[2])), np.zeros(stage.count, int), (b"",))
+            nothing = np.zeros((1, self.sums, T.shape[2]))
+            return Maps(T, nothing, (b"wire",)), np.zeros(stage.count, dtype=int)
         names = [self.maps[cell][2] for cell in stage.cells]
-        first = {name: i for i, name in reversed(list(enumerate(names)))}
-        distinct = sorted(first)
-        own = [self.maps[stage.cells[first[name]]] for name in distinct]
-        which = np.array([distinct.index(name) for name in names])
-        T, E = np.stack([one[0] for one in own]), np.stack([one[1] for one in own])
-        return Maps(T, E, which, tuple(distinct))
+        distinct = sorted(set(names))
+        own = [self.maps[stage.cells[names.index(name)]] for name in distinct]
+        T, E = (np.stack([one[k] for one in own]) for k in (0, 1))
+        return Maps(T, E, tuple(distinct)), np.array([distinct.index(name) for name in names])
 
-    def data(self, rng, plan, columns=1):
-        """Random c of every cell, and as arrays per stage."""
-        sizes = [sum(self.sizes(j).given) for j in range(len(self.ports))]
-        c = [rng.standard_normal((n, columns)) for n in sizes]
-        return c, per_stage(plan, c, columns)
+    def data(self, rng):
+        """A random c of every cell."""
+        return [rng.standard_normal(sum(self.sizes(j).given)) for j in range(len(self.ports))]
 
     def dense(self, c):
         """Rows and right-hand sides of in - Pi (T in) = Pi c, and which unknowns a cell takes."""
@@ -101,7 +100,7 @@ class Grid:
             return np.concatenate(parts)
 
         taken = [unknowns(j, 0) for j in range(len(self.ports))]
-        A, b = np.eye(starts[-1]), np.zeros((starts[-1], c[0].shape[1]))
+        A, b = np.eye(starts[-1]), np.zeros(starts[-1])
         for j, (T, _, _) in enumerate(self.maps):
             own = unknowns(j, 1)
             A[np.ix_(own, taken[j])] -= T
@@ -109,22 +108,17 @@ class Grid:
         return A, b, taken
 
 
-def per_stage(plan, c, columns):
-    found = []
-    for s in plan.stages:
-        nothing = np.zeros((sum(s.sizes.given), columns))
-        own = [c[j] if j >= 0 else nothing for j in s.cells or ()]
-        found.append(np.stack(own) if own else None)
-    return found
-
-
-def taken_by(plan, found):
+def taken(joined, c, values=()):
     """What every cell takes, by its number."""
-    return [found[stage][number] for stage, number in plan.places]
-
-
-def no_sums(plan, columns=1):
-    return [None if s.cells is None else np.zeros((s.count, 0, columns)) for s in plan.stages]
+    plan, values = joined.order, np.array(values)
+    data, parts = [], []
+    for stage in plan.stages:
+        nothing = np.zeros(sum(stage.sizes.given))
+        own = [c[j] if j >= 0 else nothing for j in stage.cells or ()]
+        data.append(np.stack(own) if own else None)
+        parts.append(np.zeros((len(own), len(values))) if own else None)
+    found, result = joined.solve(data, parts, values)
+    return [found[stage][number] for stage, number in plan.places], result
 
 
 GRIDS = {
@@ -144,94 +138,93 @@ GRIDS = {
 @pytest.mark.parametrize("name", GRIDS)
 @pytest.mark.parametrize("alike", [False, True], ids=["all different", "equal where they can be"])
 def test_merging_solves_the_exchange_of_all_cells(rng, name, alike):
-    """in = Pi (T in + c), for three right-hand sides at once."""
+    """in = Pi (T in + c), for one right-hand side after the other."""
     shape, options = GRIDS[name]
     grid = Grid(rng, shape, alike=alike, **options)
-    plan, leaves = grid.planned()
-    c, data = grid.data(rng, plan, 3)
-    merged = merge(plan, leaves, np.zeros(0))
-    found, _ = merged.solve(data, no_sums(plan, 3), np.zeros((0, 3)))
-    A, b, taken = grid.dense(c)
-    x = np.linalg.solve(A, b)
-    for own, unknowns in zip(taken_by(plan, found), taken, strict=True):
-        np.testing.assert_allclose(own, x[unknowns], atol=1e-12)
+    merged = merge(*grid.planned(), np.zeros(0))
+    for _ in range(2):
+        c = grid.data(rng)
+        A, b, unknowns = grid.dense(c)
+        x = np.linalg.solve(A, b)
+        for found, own in zip(taken(merged, c)[0], unknowns, strict=True):
+            np.testing.assert_allclose(found, x[own], atol=1e-12)
 
 
 @pytest.mark.parametrize("axes", [(0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0)], ids=str)
 def test_the_order_of_joining_does_not_matter(rng, axes):
     grid = Grid(rng, (3, 2, 2))
-    c, _ = grid.data(rng, grid.planned()[0])
-    found = []
-    for plan, leaves in (grid.planned(), grid.planned(axes)):
-        merged = merge(plan, leaves, np.zeros(0))
-        taken, _ = merged.solve(per_stage(plan, c, 1), no_sums(plan), np.zeros((0, 1)))
-        found.append(np.concatenate(taken_by(plan, taken)))
+    c = grid.data(rng)
+    found = [
+        np.concatenate(taken(merge(*planned, np.zeros(0)), c)[0])
+        for planned in (grid.planned(), grid.planned(axes))
+    ]
     np.testing.assert_allclose(*found, atol=1e-13)
 
 
 def test_an_iteration_finds_what_merging_finds(rng):
     grid = Grid(rng, (3, 3), around=(1,))
-    plan, leaves = grid.planned()
-    _, data = grid.data(rng, plan)
-    direct, _ = merge(plan, leaves, np.zeros(0)).solve(data, no_sums(plan), np.zeros((0, 1)))
+    planned, c = grid.planned(), grid.data(rng)
     ports = [[Crossing(*port) for port in own] for own in grid.ports]
-    iterated = exchanged(plan, leaves, grid.faces, ports, Exchange(tolerance=1e-13))
-    found, result = iterated.solve(data, no_sums(plan), np.zeros((0, 1)))
-    for one, other in zip(taken_by(plan, found), taken_by(plan, direct), strict=True):
-        np.testing.assert_allclose(one, other, atol=1e-11)
+    iterated = exchanged(*planned, grid.faces, ports, Exchange(tolerance=1e-13))
+    direct, _ = taken(merge(*planned, np.zeros(0)), c)
+    found, result = taken(iterated, c)
+    np.testing.assert_allclose(np.concatenate(found), np.concatenate(direct), atol=1e-11)
     assert 0 < result.iterations < sum(f.up + f.down for f in grid.faces)
 
 
 def test_what_comes_in_from_outside_follows_from_sums_over_all_cells(rng):
-    """Four numbers that nobody gives, four sums of what all cells do."""
+    """Four numbers that nobody gives, and four sums of what all cells take."""
     grid = Grid(rng, (2, 3), free=4, sums=4)
-    plan, leaves = grid.planned()
-    c, data = grid.data(rng, plan)
-    values = rng.standard_normal((4, 1))
-    parts = [None if s.cells is None else np.zeros((s.count, 4, 1)) for s in plan.stages]
-    found, _ = merge(plan, leaves, np.ones(4)).solve(data, parts, values)
-    A, b, taken = grid.dense(c)
+    c, values = grid.data(rng), rng.standard_normal(4)
+    found, _ = taken(merge(*grid.planned(), np.ones(4)), c, values)
+    A, b, unknowns = grid.dense(c)
     rows = np.zeros((4, len(A)))
-    for (_, E, _), unknowns in zip(grid.maps, taken, strict=True):
-        rows[:, unknowns] += E
-    known = [f for f in grid.faces if f.below >= 0]
-    inner = sum(f.up + f.down for f in known)
-    x = np.linalg.solve(np.vstack([A[:inner], rows]), np.vstack([b[:inner], values]))
-    for own, unknowns in zip(taken_by(plan, found), taken, strict=True):
-        np.testing.assert_allclose(own, x[unknowns], atol=1e-10)
+    for (_, E, _), own in zip(grid.maps, unknowns, strict=True):
+        rows[:, own] += E
+    x = np.linalg.solve(np.vstack([A[:-4], rows]), np.concatenate([b[:-4], values]))
+    for one, own in zip(found, unknowns, strict=True):
+        np.testing.assert_allclose(one, x[own], atol=1e-10)
+
+
+def test_more_sums_than_needed_are_met_if_they_agree(rng):
+    grid = Grid(rng, (2, 2), free=2, sums=6)
+    c = grid.data(rng)
+    A, b, unknowns = grid.dense(c)
+    b[-2:] = rng.standard_normal(2)
+    x = np.linalg.solve(A, b)
+    values = sum(E @ x[own] for (_, E, _), own in zip(grid.maps, unknowns, strict=True))
+    found, _ = taken(merge(*grid.planned(), np.ones(6)), c, values)
+    for one, own in zip(found, unknowns, strict=True):
+        np.testing.assert_allclose(one, x[own], atol=1e-10)
+
+
+def joins(plan, distinct):
+    return sum(len(own.pairs) for s, own in zip(plan.stages, distinct, strict=True) if not s.cells)
 
 
 def test_equal_cells_and_equal_groups_are_joined_once(rng):
-    """A long row has a constant number of distinct joins per doubling, whatever its length."""
+    """A row has a constant number of distinct joins per doubling, whatever its length."""
     made = []
     for length in (16, 32, 64):
-        plan, leaves = Grid(rng, (length,), alike=True).planned()
-        merged = merge(plan, leaves, np.zeros(0))
-        made.append(merged.made)
-        assert sum(distinct_members(plan, leaves)) < length
+        plan, _, distinct = Grid(rng, (length,), alike=True).planned()
+        made.append(joins(plan, distinct))
     assert made[2] - made[1] == made[1] - made[0] <= 3
-    different = merge(*Grid(rng, (64,)).planned(), np.zeros(0))
-    assert different.made == 63
+    plan, _, distinct = Grid(rng, (64,)).planned()
+    assert joins(plan, distinct) == 63
 
 
 def test_joins_are_taken_from_the_shelf(rng):
     grid = Grid(rng, (4, 2))
-    plan, leaves = grid.planned()
-    _, data = grid.data(rng, plan)
-    shelf, found = Shelf(), []
-    for again in (False, True):
-        merged = merge(plan, leaves, np.zeros(0), shelf)
-        assert (merged.reused > 0) == again
-        assert merged.made + merged.reused == 7
-        found.append(merged.solve(data, no_sums(plan), np.zeros((0, 1)))[0])
-    assert merged.made == 1, "the last exchange is always solved anew"
-    for one, other in zip(taken_by(plan, found[0]), taken_by(plan, found[1]), strict=True):
-        np.testing.assert_array_equal(one, other)
+    c, shelf = grid.data(rng), Shelf()
+    first, second = (merge(*grid.planned(), np.zeros(0), shelf) for _ in range(2))
+    assert first.reused == 0
+    assert second.reused == 6, "all but the last, which is always solved anew"
+    np.testing.assert_array_equal(*(np.concatenate(taken(m, c)[0]) for m in (first, second)))
 
 
 def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):
     grid = Grid(rng, (4, 3), free=1)
-    plan, _ = grid.planned()
+    plan, _, _ = grid.planned()
     singles = sorted(j for s in plan.stages if s.cells is not None for j in s.cells)
     assert singles == list(range(12))
     assert sum(s.count for s in plan.stages if s.cells is None) == 11
@@ -240,11 +233,11 @@ def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):
     assert plan.left_open == ((len(grid.faces) - 1, 0),)
 
 
-def test_the_predicted_work_grows_with_what_is_distinct(rng):
-    plan, leaves = Grid(rng, (8, 8), alike=True).planned()
-    few = join_work(plan, distinct_members(plan, leaves))
-    all_of_them = join_work(plan, [stage.count for stage in plan.stages])
-    assert few[0] < 0.8 * all_of_them[0] and few[1] < 0.8 * all_of_them[1]
-    larger = Grid(rng, (8, 8), up=6, down=4, alike=True).planned()[0]
-    flops, size = join_work(larger, [stage.count for stage in larger.stages])
-    assert flops == pytest.approx(8 * all_of_them[0]) and size == pytest.approx(4 * all_of_them[1])
+def test_the_predicted_work_is_cubic_in_the_numbers_on_a_face(rng):
+    def predicted(factor):
+        stages = Grid(rng, (4, 4), up=3 * factor, down=2 * factor).planned()[0].stages
+        own = [s for s in stages if s.cells is None]
+        return sum(s.flops * s.count for s in own), sum(s.bytes * s.count for s in own)
+
+    (flops, size), (more_flops, more) = predicted(1), predicted(2)
+    assert more_flops == pytest.approx(8 * flops) and more == pytest.approx(4 * size)

@@ -19,7 +19,6 @@ belong to its flux.
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -61,6 +60,8 @@ class Along:
 
     below: tuple[Datum, ...]
     above: tuple[Datum, ...]
+    wind: bool = False
+    """Whether only one of the two holds at a point: that from which a wind blows."""
 
     def taken(self, side: int) -> tuple[Datum, ...]:
         """By a cell on its lower (0) or upper (1) face."""
@@ -84,8 +85,28 @@ def exchange(problem: Problem, points: Array) -> tuple[Along, ...]:
     """What is exchanged across every axis; coefficients are looked at in some points inside."""
     orders, means = orders_along(problem), _mean_coefficients(problem, points)
     return tuple(
-        _along(problem, axis, orders[:, axis], means) for axis in range(problem.domain.dimension)
+        _turning(problem, axis, orders[:, axis], points)
+        or _along(problem, axis, orders[:, axis], means)
+        for axis in range(problem.domain.dimension)
     )
+
+
+def wind(problem: Problem, axis: int, points: Array) -> Array:
+    """The coefficient of the first derivative along an axis, of one equation for one unknown."""
+    alpha = tuple(int(i == axis) for i in range(problem.domain.dimension))
+    found = problem.symbol(problem.equations[0].operator, points)
+    return np.asarray(found.get(alpha, np.zeros(len(points))))
+
+
+def _turning(problem: Problem, axis: int, orders: Array, points: Array) -> Along | None:
+    """Of a single unknown that a wind carries along an axis, now up, now down."""
+    if len(problem.fields) > 1 or len(problem.equations) > 1 or orders[0] != 1:
+        return None
+    b = wind(problem, axis, points)
+    if b.min() >= 0 or b.max() <= 0:
+        return None
+    value = Datum(0, 0, (Term(0, 0, 1.0, 0),))
+    return Along((value,), (value,), True)
 
 
 Means = list[list[dict[Orders, float]]]
@@ -129,7 +150,8 @@ def _along(problem: Problem, axis: int, orders: Array, means: Means) -> Along:
         below += low
         above += high
     if not one_way and firsts and not passengers:
-        low, high = _first_order(axis, firsts, means)
+        time = problem.domain.axes.index("t") if "t" in problem.domain.axes else None
+        low, high = _first_order(axis, firsts, means, time)
         below += low
         above += high
     return Along(tuple(below), tuple(above))
@@ -227,7 +249,9 @@ def _passengers(field: int, axis: int, firsts: Sequence[int], means: Means) -> t
     return ()
 
 
-def _first_order(axis: int, firsts: Sequence[int], means: Means) -> tuple[list[Datum], list[Datum]]:
+def _first_order(
+    axis: int, firsts: Sequence[int], means: Means, time: int | None
+) -> tuple[list[Datum], list[Datum]]:
     """The characteristic combinations of unknowns that are differentiated once."""
     F, rows = len(firsts), [r for r in means if any(_slope(r[f], axis) for f in firsts)]
     if len(rows) != F:
@@ -236,14 +260,18 @@ def _first_order(axis: int, firsts: Sequence[int], means: Means) -> tuple[list[D
             f"neighbouring subdomains exchange there is not known; use coupling='overlap'"
         )
     A = np.array([[_slope(row[f], axis) for f in firsts] for row in rows])
-    A0 = np.array([[_evolution(row[f], axis) for f in firsts] for row in rows])
-    if not np.all(np.isfinite(A0)) or np.linalg.matrix_rank(A0) < F:
+    A0 = np.array([[_evolution(row[f], axis, time) for f in firsts] for row in rows])
+    if np.linalg.matrix_rank(A0) < F:
         A0 = np.eye(F)
     speeds, left = np.linalg.eig(np.linalg.solve(A0, A).T)
-    if np.any(np.abs(speeds.imag) > 1e-9 * np.max(np.abs(speeds))) or F == 0:
-        half = F // 2  # elliptic: one half of the unknowns from either side
+    if np.any(np.abs(speeds.imag) > 1e-9 * np.max(np.abs(speeds))) or _elliptic(
+        axis, firsts, rows, A, time
+    ):
+        # Elliptic: differences of two unknowns from below, their sums from above.
+        half = F // 2
         pick = np.eye(F)
-        parts = pick[: F - half], pick[F - half :]
+        first, second = pick[:half], pick[half : 2 * half]
+        parts = np.concatenate([first - second, pick[2 * half :]]), first + second
     else:
         speeds, left = speeds.real, left.real
         moving = np.abs(speeds) > 1e-9 * np.max(np.abs(speeds))
@@ -262,28 +290,32 @@ def _first_order(axis: int, firsts: Sequence[int], means: Means) -> tuple[list[D
     return data(parts[0]), data(parts[1])
 
 
+def _elliptic(
+    axis: int,
+    firsts: Sequence[int],
+    rows: Sequence[list[dict[Orders, float]]],
+    A: Array,
+    time: int | None,
+) -> bool:
+    """Whether waves along the other axes decay in both directions of this one."""
+    d = len(next(iter(rows[0][firsts[0]]), ()))
+    if time is not None or np.linalg.matrix_rank(A) < len(A):
+        return False
+    others = np.zeros_like(A)
+    for i in range(d):
+        if i != axis:
+            others += (1 + 0.3 * i) * np.array(
+                [[_slope(row[f], i) for f in firsts] for row in rows]
+            )
+    rates = np.linalg.eigvals(np.linalg.solve(A, -1j * others)).real
+    size = 1e-6 * float(np.max(np.abs(rates), initial=0.0))
+    return bool(np.any(rates < -size) and np.any(rates > size))
+
+
 def _slope(coefficients: dict[Orders, float], axis: int) -> float:
     return sum(c for a, c in coefficients.items() if a[axis] == 1 and sum(a) == 1)
 
 
-def _evolution(coefficients: dict[Orders, float], axis: int) -> float:
-    """The coefficient of the last axis' first derivative (time), or of the value."""
-    time = len(next(iter(coefficients), (0,))) - 1
-    if time != axis:
-        slope = _slope(coefficients, time)
-        if slope:
-            return slope
-    return sum(c for a, c in coefficients.items() if not any(a))
-
-
-def wavenumber(orders: Sequence[int], k: Array) -> Array:
-    """kappa of a face from the wavenumber of the smaller of its cells."""
-    return KAPPA * k
-
-
-def all_orders(along: Sequence[Along]) -> dict[int, set[tuple[int, int]]]:
-    """[axis] -> the (unknown, order) of all traces that are exchanged there."""
-    return {
-        axis: {(t.field, t.order) for d in itertools.chain(own.below, own.above) for t in d.terms}
-        for axis, own in enumerate(along)
-    }
+def _evolution(coefficients: dict[Orders, float], axis: int, time: int | None) -> float:
+    """The coefficient of the first derivative in time, if there is time."""
+    return 0.0 if time in (None, axis) else _slope(coefficients, time)

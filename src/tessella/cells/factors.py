@@ -22,7 +22,7 @@ from tessella.cells.leaves import Gram, Kind, Mapped, Space, map_kinds
 from tessella.cells.merging import Maps, Merged, distinct_members, merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
-from tessella.cells.system import CellSystem
+from tessella.cells.system import CellSystem, retuned
 from tessella.cells.tiled import spaces
 from tessella.domain import Array
 from tessella.linalg.iteration import Progress, SolverResult
@@ -284,9 +284,9 @@ def factor_cells(
     with single_threaded_blas():
         orders = orders_along(system.problem)
         space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
-        kinds, kind_of = find_kinds(system, space_of, made)
-        known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-        mapped = map_kinds(kinds, system.asked, rule.sigma, known)
+        system, kinds, kind_of, known, mapped, remark = _mapped(
+            system, space_of, made, rule.sigma, shelf
+        )
         _check_finite(kinds, mapped)
         if shelf is not None:
             shelf.put_cells(kinds, mapped)
@@ -296,9 +296,10 @@ def factor_cells(
         leaves = [_leaf_maps(stage, kinds, kind_of, mapped) for stage in plan.stages]
         maps = [None if one is None else one[0] for one in leaves]
         distinct = distinct_members(plan, [None if one is None else one[1] for one in leaves])
-        note = ""
+        note = remark
         if solver is None:
-            solver, note = chosen(plan, distinct, bool(system.sums))
+            solver, said = chosen(plan, distinct, bool(system.sums))
+            note = f"{said}; {remark}" if remark else said
         joined: Merged | Exchanged
         if isinstance(solver, Exchange):
             joined = exchanged(plan, maps, distinct, system.faces, system.ports, solver)
@@ -309,6 +310,59 @@ def factor_cells(
     return CellFactors(
         system, tuple(made), space_of, tuple(kinds), kind_of, tuple(mapped), joined, again, note
     )
+
+
+TUNINGS = (1.0, 1.7, 0.55)
+"""Factors on the wavenumbers of the incoming data that are tried, until every cell is determined
+by its own."""
+
+
+class Tried(NamedTuple):
+    """One choice of wavenumbers: the system, its kinds of cells and their maps."""
+
+    system: CellSystem
+    kinds: list[Kind]
+    kind_of: np.ndarray
+    known: list[Mapped | None]
+    mapped: list[Mapped]
+    remark: str
+
+
+def _mapped(
+    system: CellSystem,
+    space_of: np.ndarray,
+    made: Sequence[Space],
+    sigma: float,
+    shelf: Shelf | None,
+) -> Tried:
+    """All maps. Where incoming data hardly determine a cell (an equation may resonate in it), other
+    wavenumbers are tried for all, and the best are kept."""
+    best: tuple[int, Tried] | None = None
+    for tuning in TUNINGS:
+        own = system if tuning == 1.0 else retuned(system, tuning)
+        kinds, kind_of = find_kinds(own, space_of, made)
+        known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
+        mapped = map_kinds(kinds, own.asked, sigma, known)
+        loose = [k for k, m in zip(kinds, mapped, strict=True) if _is_loose(k, m)]
+        remark = "" if tuning == 1.0 else f"kappa x {tuning:g}, for a subdomain near resonance"
+        tried = Tried(own, kinds, kind_of, known, mapped, remark)
+        if best is None or len(loose) < best[0]:
+            best = len(loose), tried
+        if not loose:
+            break
+    assert best is not None
+    if best[0]:
+        return best[1]._replace(
+            remark=f"{best[0]} kinds of subdomains are hardly determined by incoming data"
+        )
+    return best[1]
+
+
+def _is_loose(kind: Kind, mapped: Mapped) -> bool:
+    """Whether a whole cell is not determined by its equation, conditions and incoming data."""
+    if isinstance(mapped.factor, Gram) or kind.own is not None or not kind.space.filtered:
+        return False
+    return len(mapped.factor.kept) < mapped.factor.columns or mapped.condition > 1e8
 
 
 def _check_finite(kinds: Sequence[Kind], mapped: Sequence[Mapped]) -> None:

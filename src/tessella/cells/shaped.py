@@ -13,7 +13,6 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import legendre
 
 from tessella.cells import slots
 from tessella.cells.cutting import (
@@ -35,7 +34,7 @@ from tessella.cells.draw import Slot
 from tessella.cells.faces import interior_faces
 from tessella.cells.glued import GluedBasis, common_degree, tiling_of
 from tessella.cells.rows import Place
-from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cell
+from tessella.cells.tiled import Between, Cells, Custom, corners, modes_on, points_per_cell
 from tessella.collocation import Grid
 from tessella.domain import Array
 from tessella.problem import Problem
@@ -45,9 +44,6 @@ from tessella.tree import WHOLE
 
 ROWS = 1.3
 """Points inside a cut cell, at least so many per feature."""
-
-RANK = 1e-10
-"""Functions on a part of a face that are this dependent on the others are left out."""
 
 
 @dataclass(frozen=True)
@@ -297,26 +293,10 @@ def _cut_face(
             Slot((part.points - tiling.centres[j]) / tiling.half_widths[j], weights)
             for j in (below, above)
         )
-        modes = _modes(np.delete(part.points, axis, axis=1), weights, degree)
+        modes = modes_on(np.delete(part.points, axis, axis=1), weights, degree)
         custom = Custom(seen_below, seen_above, modes, measure, field)
         found.append(Between(axis, ends.below, ends.above, WHOLE, WHOLE, custom, field))
     return found
-
-
-def _modes(points: Array, weights: Array, degree: int) -> Array:
-    """Orthonormal polynomials of total degree at most `degree` on a part of a face."""
-    if points.shape[1] == 0:
-        return np.ones((1, 1))
-    low, high = points.min(axis=0), points.max(axis=0)
-    z = 2 * (points - low) / np.where(high > low, high - low, 1.0) - 1
-    orders = itertools.product(range(degree + 1), repeat=z.shape[1])
-    chosen = sorted((k for k in orders if sum(k) <= degree), key=lambda k: (sum(k), k))
-    values = np.sqrt(weights)[:, None] * np.ones((1, len(chosen)))
-    for i in range(z.shape[1]):
-        table = legendre.legvander(z[:, i], degree)
-        values *= table[:, [k[i] for k in chosen]]
-    Q, R = np.linalg.qr(values / np.linalg.norm(values, axis=0))
-    return np.ascontiguousarray(Q[:, : R.shape[1]][:, np.abs(np.diag(R)) > RANK])
 
 
 TRIES = 40

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -19,7 +19,7 @@ from tessella.cells.joining import Face
 from tessella.cells.leaves import Port
 from tessella.cells.rows import Asked, Stating
 from tessella.cells.shaped import shaped_cells
-from tessella.cells.tiled import Cells, cells_of, open_ports, ports_of
+from tessella.cells.tiled import Cells, blown, cells_of, open_ports, ports_of
 from tessella.collocation import Grid
 from tessella.conditions import IntegralCondition, PointCondition
 from tessella.domain import Array, Box
@@ -28,6 +28,11 @@ from tessella.problem import Problem
 
 SUM_POINTS = 10
 """Fewest Gauss points per axis and cell for an integral."""
+
+
+FEW = 8
+"""So few measurements are rows of the whole, not of the cells that contain them: often they fix
+what the equation leaves open everywhere, such as the level of a pressure."""
 
 
 class Sum(NamedTuple):
@@ -102,6 +107,16 @@ class CellSystem:
         return all(_same_rows(a, b) for a, b in zip(mine, theirs, strict=True))
 
 
+def retuned(system: CellSystem, tuning: float) -> CellSystem:
+    """The same system with other wavenumbers of the incoming data."""
+    enriching = system.enriching if system.enriching.count else None
+    parts = (system.cells, system.along, system.stating)
+    ports, faces = ports_of(*parts, enriching, tuning)
+    if len(faces) < len(system.faces):
+        open_ports(system.cells, system.problem, system.along, system.stating, ports, faces)
+    return replace(system, ports=tuple(map(tuple, ports)), faces=tuple(faces))
+
+
 def _same_rows(a: Asked, b: Asked) -> bool:
     if a.symbol.keys() != b.symbol.keys() or not np.array_equal(a.members, b.members):
         return False
@@ -122,6 +137,8 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     asked = [part for e in problem.equations for part in stating.equation(e, inner)]
     stating.learn(asked)
     along = exchange(problem, stating.points(inner)[:: max(1, cells.count // 4)])
+    if any(own.wind for own in along):
+        cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)
     bases = tuple(own for own in each if isinstance(own, Glued))
     enriching = Enriching(bases, cells.number, cells.centres, cells.half_widths)
@@ -134,7 +151,7 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
             sums.append(_integral(stating, cells, condition))
         elif isinstance(condition, PointCondition):
             parts = _measured(stating, cells, condition)
-            if is_open:
+            if is_open or len(condition.points) <= FEW:
                 sums += _each_as_sum(stating, parts)
             else:
                 asked += parts

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,11 +10,12 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+from numpy.polynomial import legendre
 
 from tessella.cells import slots
 from tessella.cells.draw import DRAWS, Slot, absent, drawn, powers, unfiltered
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import KAPPA, Along, Datum
+from tessella.cells.exchange import KAPPA, Along, Datum, wind
 from tessella.cells.faces import Side, interior_faces
 from tessella.cells.glued import Glued, GluedBasis, common_degree, tiling_of
 from tessella.cells.joining import Face
@@ -64,6 +66,8 @@ class Between(NamedTuple):
     part_above: int = WHOLE
     custom: Custom | None = None
     field: int | None = None
+    wind: int = 0
+    """1 where it blows from below, so that only the cell above takes anything; -1 from above."""
 
 
 @dataclass(frozen=True)
@@ -251,6 +255,7 @@ def ports_of(
     along: Sequence[Along],
     stating: Stating,
     enriching: Enriching | None = None,
+    tuning: float = 1.0,
 ) -> tuple[list[list[Port]], list[Face]]:
     """Every cell's ports, and the faces with as many numbers as cross them."""
     W = stating.sizes(stating.k)
@@ -260,7 +265,7 @@ def ports_of(
     for axis, below, above, *_ in cells.faces:
         width = min(cells.half_widths[below, axis], cells.half_widths[above, axis])
         k = stating.k[below, axis] * cells.half_widths[below, axis] / width
-        smaller.append(KAPPA * float(k))
+        smaller.append(tuning * KAPPA * float(k))
     pulls_of: dict[tuple[object, ...], tuple[float, ...]] = {}
     modes = [_face_modes(cells, along, P, smaller, enriching, n) for n in range(len(cells.faces))]
     faces = [
@@ -281,7 +286,7 @@ def ports_of(
                 )
                 label = (number, side, id(slot))
             k = float(stating.k[cell, axis])
-            key = (label, face.field, kappa, cells.half_widths[cell].tobytes())
+            key = (label, face.field, face.wind, kappa, cells.half_widths[cell].tobytes())
             if key not in pulls_of:
                 pulls_of[key] = tuple(
                     float(W[d.field, cell] * k**-0.5 * (kappa / k) ** d.top)
@@ -301,7 +306,7 @@ def ports_of(
                     kappa,
                     pulls_of[key],
                     half,
-                    (*label, face.field, kappa, half, pulls_of[key]),
+                    (*label, face.field, face.wind, kappa, half, pulls_of[key]),
                 )
             )
     return ports, faces
@@ -310,11 +315,72 @@ def ports_of(
 def crossing(along: Along, face: Between, side: int) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:
     """What a cell takes and gives at a face; of an unknown that has it for itself, its own."""
     both = along.taken(side), along.given(side)
+    if face.wind:
+        takes = (face.wind > 0) == (side == 0)
+        return (both[0], ()) if takes else ((), both[1])
     if face.field is None:
         return both
     return tuple(  # type: ignore[return-value]
         tuple(d for d in data if d.field == face.field) for data in both
     )
+
+
+def blown(cells: Cells, problem: Problem, along: Sequence[Along]) -> tuple[Between, ...]:
+    """The faces, each where a wind turns in two: one part for what it carries up, one for down."""
+    found = []
+    for face in cells.faces:
+        if not along[face.axis].wind:
+            found.append(face)
+            continue
+        if face.custom is not None:
+            slots_of = [face.custom.below, face.custom.above]
+        else:
+            parts = ((1, face.part_below), (0, face.part_above))
+            slots_of = [cells.slot((face.axis, side, part)) for side, part in parts]
+        half = cells.half_widths[face.below]
+        x = cells.centres[face.below] + slots_of[0].points * half
+        b = wind(problem, face.axis, x)
+        for sign in (1, -1):
+            here = b * sign > 0
+            if here.all():
+                found.append(face._replace(wind=sign))
+            elif here.any():
+                found.append(face._replace(wind=sign, custom=_some(face, slots_of, here, x, cells)))
+    return tuple(found)
+
+
+def _some(
+    face: Between, slots_of: Sequence[Slot], here: np.ndarray, x: Array, cells: Cells
+) -> Custom:
+    """Some of a face's points as a part of it."""
+    area = float(np.prod(np.delete(2 * cells.half_widths[face.below], face.axis)))
+    if face.part_below != WHOLE:
+        area /= 2 ** (x.shape[1] - 1)
+    weights = slots_of[0].weights[here] / slots_of[0].weights.sum()
+    share = float(weights.sum())
+    below, above = (Slot(s.points[here], weights / share) for s in slots_of)
+    P = modes_on(np.delete(x[here], face.axis, axis=1), weights / share, cells.degree)
+    return Custom(below, above, P, area * share, face.field)
+
+
+RANK = 1e-10
+"""Functions on a part of a face that are this dependent on the others are left out."""
+
+
+def modes_on(points: Array, weights: Array, degree: int) -> Array:
+    """Orthonormal polynomials of total degree at most `degree` on a part of a face."""
+    if points.shape[1] == 0:
+        return np.ones((1, 1))
+    low, high = points.min(axis=0), points.max(axis=0)
+    z = 2 * (points - low) / np.where(high > low, high - low, 1.0) - 1
+    orders = itertools.product(range(degree + 1), repeat=z.shape[1])
+    chosen = sorted((k for k in orders if sum(k) <= degree), key=lambda k: (sum(k), k))
+    values = np.sqrt(weights)[:, None] * np.ones((1, len(chosen)))
+    for i in range(z.shape[1]):
+        table = legendre.legvander(z[:, i], degree)
+        values *= table[:, [k[i] for k in chosen]]
+    Q, R = np.linalg.qr(values / np.linalg.norm(values, axis=0))
+    return np.ascontiguousarray(Q[:, : R.shape[1]][:, np.abs(np.diag(R)) > RANK])
 
 
 def _face_modes(
@@ -328,7 +394,8 @@ def _face_modes(
     """The functions in which the data from below and those from above cross a face."""
     face = cells.faces[number]
     axis, below, above, part_below = face[:4]
-    own = Along(*(crossing(along[axis], face, side)[0] for side in (0, 1)))
+    from_below, from_above = (crossing(along[axis], face, side)[0] for side in (0, 1))
+    own = Along(from_below, from_above)
     if face.custom is not None:
         P = [face.custom.modes] * len(P)
     if enriching is not None:

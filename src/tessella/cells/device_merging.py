@@ -1,0 +1,265 @@
+"""Maps of many cells joined on a device: every level of joins is one batch of matrix products.
+
+Cells of a regular grid have ports on all their faces here, those at walls too: nothing comes in
+there and nothing goes out. So all cells are alike, and those of a grid with powers of two along its
+axes are joined in as few steps as there are doublings; other grids take some steps more. All steps
+of an order are one program, and what a right-hand side passes on its way up and down is another.
+See `merging` for the formulas.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property, lru_cache, partial
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.cells.joining import Face, Numbers, Order, Stage, order
+from tessella.cells.merging import SINGULAR
+
+CLOSE = 1e-8
+"""Residual of an approximate inverse from which one more step reaches rounding."""
+
+STEPS = 60
+"""Steps after which an inverse is given up: enough for condition numbers of 1e7."""
+
+
+class Exchanges(NamedTuple):
+    """What crosses the faces across one axis: numbers taken from below, and from above."""
+
+    up: int
+    down: int
+
+
+class Grid:
+    """A regular grid of cells, in which order they are joined, and the programs that do it.
+
+    ports   (axis, side) of every cell's ports, in their order
+    beyond  (J, ports): whether there is a neighbour
+    """
+
+    def __init__(self, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Any) -> None:
+        d = len(counts)
+        self.ports = tuple((axis, side) for axis in range(d) for side in (0, 1))
+        cells = np.stack(np.unravel_index(np.arange(np.prod(counts)), counts), axis=1)
+        faces, own = _faces(cells, counts, wraps, data)
+        self.beyond = np.array([[min(faces[f][:2]) >= 0 for f, _ in ports] for ports in own])
+        self.taken = np.repeat(self.beyond, [data[a][s] for a, s in self.ports], axis=1)
+        self.given = np.repeat(self.beyond, [data[a][1 - s] for a, s in self.ports], axis=1)
+        self.order: Order = order(cells, cells + 1, own, faces, [0] * len(cells))
+        self.merge = jax.jit(partial(_merge, self.order))
+        self.exchange = jax.jit(partial(_exchange, self.order))
+
+    @cached_property
+    def bytes(self) -> float:
+        """Of all maps and of what joins leave for right-hand sides."""
+        return sum(s.count * s.bytes for s in self.order.stages if s.cells is None)
+
+    @cached_property
+    def traces(self) -> tuple[np.ndarray, np.ndarray]:
+        """Which numbers of every cell are taken and given, as factors."""
+        return self.taken.astype(np.float64), self.given.astype(np.float64)
+
+
+@lru_cache(maxsize=8)
+def grid(counts: tuple[int, ...], wraps: tuple[bool, ...], data: tuple[Exchanges, ...]) -> Grid:
+    """The same numbers give the same object, with its compiled programs."""
+    return Grid(counts, wraps, data)
+
+
+def _faces(
+    cells: np.ndarray, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Any
+) -> tuple[list[Face], list[list[tuple[int, int]]]]:
+    """All faces, those at walls too, and every cell's ports: a face, and which of its sides."""
+    faces: list[Face] = []
+    own: list[list[tuple[int, int]]] = [[] for _ in cells]
+    numbers = np.arange(len(cells)).reshape(counts)
+    for axis, S in enumerate(counts):
+        lines = np.moveaxis(numbers, axis, -1).reshape(-1, S).tolist()
+        for line in lines:
+            ends = [line[-1], *line] if wraps[axis] else [-1, *line, -1]
+            first = len(faces)
+            faces += [Face(a, b, *data[axis]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+            for i, cell in enumerate(line):
+                upper = first if wraps[axis] and i == S - 1 else first + i + 1
+                own[cell] += [(first + i, 0), (upper, 1)]
+    return faces, own
+
+
+class Join(NamedTuple):
+    """What one step leaves for right-hand sides (see `merging.Join`)."""
+
+    inverse: jax.Array
+    S_a: jax.Array
+    S_b: jax.Array
+    A33: jax.Array
+    B33: jax.Array
+    A13: jax.Array
+    B23: jax.Array
+
+
+class Whole(NamedTuple):
+    """The last exchange, its inverse, and what b3 needs."""
+
+    exchange: jax.Array
+    inverse: jax.Array
+    A33: jax.Array
+    B33: jax.Array
+
+
+class Merged(NamedTuple):
+    """All joins but the last one, the last one, and whether all inverses were found."""
+
+    joins: tuple[Join | None, ...]
+    whole: Whole
+    regular: jax.Array
+
+
+def _members(stages: tuple[Stage, ...], stage: Stage) -> tuple[np.ndarray, np.ndarray]:
+    """Which members of both children are joined; cells by their own numbers."""
+    found = []
+    for child, which in ((stage.left, 0), (stage.right, 1)):
+        own, cells = stage.pairs[:, which], stages[child].cells
+        found.append(own if cells is None else np.array(cells)[own])
+    return found[0], found[1]
+
+
+def _block(T: jax.Array, rows: np.ndarray, columns: np.ndarray) -> jax.Array:
+    return jnp.take(jnp.take(T, rows, axis=1), columns, axis=2)
+
+
+def _merge(order: Order, T: jax.Array) -> Merged:
+    """Join all cells, given their maps (J, out, in)."""
+    stages = order.stages
+    maps: list[Any] = [T if s.cells is not None else None for s in stages]
+    joins: list[Join | None] = []
+    regular = jnp.array(True)
+    for i, stage in enumerate(stages):
+        if stage.cells is not None:
+            joins.append(None)
+            continue
+        a, b = _members(stages, stage)
+        TA, TB = jnp.take(maps[stage.left], a, axis=0), jnp.take(maps[stage.right], b, axis=0)
+        for child in (stage.left, stage.right):
+            if order.last_use[child] == i:
+                maps[child] = None
+        if i == len(stages) - 1:
+            whole, fine = _join_last(TA, TB, stage.numbers)
+            return Merged((*joins, None), whole, regular & fine)
+        maps[i], join, fine = _join(TA, TB, stage.numbers)
+        joins.append(join)
+        regular &= fine
+    raise AssertionError("an order ends with a join")
+
+
+def _join(TA: jax.Array, TB: jax.Array, at: Numbers) -> tuple[jax.Array, Join, jax.Array]:
+    A33, B33 = _block(TA, at.a3_out, at.a3_in), _block(TB, at.b3_out, at.b3_in)
+    A31, B32 = _block(TA, at.a3_out, at.a1_in), _block(TB, at.b3_out, at.b2_in)
+    A13, B23 = _block(TA, at.a1_out, at.a3_in), _block(TB, at.b2_out, at.b3_in)
+    inverse, fine = inverted(jnp.eye(A33.shape[2]) - B33 @ A33)
+    S_a = inverse @ jnp.concatenate([B33 @ A31, B32], axis=2)
+    n1 = A31.shape[2]
+    S_b = (A33 @ S_a).at[:, :, :n1].add(A31)
+    top = (A13 @ S_a).at[:, :, :n1].add(_block(TA, at.a1_out, at.a1_in))
+    low = (B23 @ S_b).at[:, :, n1:].add(_block(TB, at.b2_out, at.b2_in))
+    T = jnp.concatenate([top, low], axis=1)
+    return T, Join(inverse, S_a, S_b, A33, B33, A13, B23), fine
+
+
+def _join_last(TA: jax.Array, TB: jax.Array, at: Numbers) -> tuple[Whole, jax.Array]:
+    """Nothing comes in from outside, so that the exchange alone is left."""
+    A33, B33 = _block(TA, at.a3_out, at.a3_in), _block(TB, at.b3_out, at.b3_in)
+    D = jnp.eye(A33.shape[2]) - B33 @ A33
+    inverse, fine = inverted(D)
+    condition = jnp.abs(D).sum(axis=1).max() * jnp.abs(inverse).sum(axis=1).max()
+    return Whole(D, inverse, A33, B33), fine & (condition * SINGULAR < 1)
+
+
+def inverted(D: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The inverses of matrices (B, n, n) by Newton's iteration X <- X (2 I - D X), and whether
+    there are any.
+
+    It is made of products only, which many matrices share; elimination would take one column after
+    the other. X = D^T / (|D|_1 |D|_inf) is close enough to begin with.
+    """
+    eye = jnp.eye(D.shape[1])
+    size = jnp.abs(D).sum(axis=1).max(axis=1) * jnp.abs(D).sum(axis=2).max(axis=1)
+
+    def missed(X: jax.Array) -> jax.Array:
+        return eye - D @ X
+
+    def far(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
+        _, R, step = state
+        return (jnp.max(jnp.sum(R * R, axis=(1, 2)), initial=0.0) > CLOSE**2) & (step < STEPS)
+
+    def improved(
+        state: tuple[jax.Array, jax.Array, jax.Array],
+    ) -> tuple[jax.Array, jax.Array, jax.Array]:
+        X, R, step = state
+        X = X + X @ R
+        return X, missed(X), step + 1
+
+    X = jnp.swapaxes(D, 1, 2) / size[:, None, None]
+    X, R, step = jax.lax.while_loop(far, improved, (X, missed(X), jnp.array(0)))
+    return X + X @ R, (step < STEPS) & jnp.all(jnp.isfinite(X))
+
+
+def _times(M: jax.Array, x: jax.Array) -> jax.Array:
+    return jnp.einsum("bij,bj->bi", M, x)
+
+
+def _exchange(order: Order, merged: Merged, c: jax.Array) -> jax.Array:
+    """What comes in at all cells (J, in), given what goes out if nothing does (J, out)."""
+    passing, right, c3 = _up(order, merged, c)
+    exchange, inverse, A33, _ = merged.whole
+    a3 = _times(inverse, right)
+    a3 = a3 + _times(inverse, right - _times(exchange, a3))
+    passing[-1] = (a3, _times(A33, a3) + c3)
+    return _down(order, merged, passing)
+
+
+def _up(order: Order, merged: Merged, c: jax.Array) -> tuple[list[Any], jax.Array, jax.Array]:
+    """Of every step in_A3 and in_B3 if nothing came in from outside; of the last one, what its
+    exchange is solved for."""
+    stages = order.stages
+    outs: list[Any] = [c if s.cells is not None else None for s in stages]
+    passing: list[Any] = [None] * len(stages)
+    for i, (stage, join) in enumerate(zip(stages, merged.joins, strict=True)):
+        if stage.cells is not None:
+            continue
+        at, (a, b) = stage.numbers, _members(stages, stage)
+        cA, cB = jnp.take(outs[stage.left], a, axis=0), jnp.take(outs[stage.right], b, axis=0)
+        c3 = cA[:, at.a3_out]
+        if join is None:
+            return passing, _times(merged.whole.B33, c3) + cB[:, at.b3_out], c3
+        a3 = _times(join.inverse, _times(join.B33, c3) + cB[:, at.b3_out])
+        b3 = _times(join.A33, a3) + c3
+        own = cA[:, at.a1_out] + _times(join.A13, a3), cB[:, at.b2_out] + _times(join.B23, b3)
+        outs[i], passing[i] = jnp.concatenate(own, axis=1), (a3, b3)
+    raise AssertionError("an order ends with a join")
+
+
+def _down(order: Order, merged: Merged, passing: list[Any]) -> jax.Array:
+    """`in` of all cells, from the whole down to them."""
+    stages = order.stages
+    taken: list[Any] = [jnp.zeros((s.count, sum(s.sizes.taken))) for s in stages]
+    for i in range(len(stages) - 1, -1, -1):
+        stage, join = stages[i], merged.joins[i]
+        if stage.cells is not None:
+            continue
+        at, (a3, b3), outside = stage.numbers, passing[i], taken[i]
+        if join is not None:
+            a3, b3 = a3 + _times(join.S_a, outside), b3 + _times(join.S_b, outside)
+        n1 = len(at.a1_in)
+        a, b = _members(stages, stage)
+        parts = (
+            (stage.left, a, outside[:, :n1], a3, at.a1_in, at.a3_in),
+            (stage.right, b, outside[:, n1:], b3, at.b2_in, at.b3_in),
+        )
+        for child, members, other, three, at_other, at_three in parts:
+            place = np.argsort(np.concatenate([at_other, at_three]))
+            rows = jnp.concatenate([other, three], axis=1)[:, place]
+            taken[child] = taken[child].at[members].set(rows, unique_indices=True)
+    return next(own for s, own in zip(stages, taken, strict=True) if s.cells is not None)
