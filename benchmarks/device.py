@@ -23,13 +23,15 @@ from benchmarks.peers.run import measure as run_peer
 from benchmarks.peers.score import time_to
 from benchmarks.peers.tables import curve
 from benchmarks.solvers import RICH
-from tessella.gluing import glue
-from tessella.interfaces import Glued
+from tessella.cells.factors import factor_cells
+from tessella.cells.glued import Glued
+from tessella.cells.solvers import Merging
+from tessella.cells.system import cell_system
 from tessella.linalg import loops
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iteration import checked
-from tessella.local_rows import local_rows
 from tessella.memory import device_name
+from tessella.report import Stopwatch
 
 REPEATS = 100
 
@@ -67,27 +69,20 @@ def pass_bytes(A: BlockMatrix) -> dict[str, float]:
 
 
 def phases(problem: ts.Problem, basis: Glued) -> dict[str, float]:
-    """Seconds of every part of a solve with interfaces, each waited for; programs compiled."""
+    """Seconds of every part of a solve with interfaces."""
     grid, spent = ts.Grid(2.0), {}
 
     def timed(name: str, run: Callable[[], Any]) -> Any:
         start = time.perf_counter()
         found = run()
-        jax.block_until_ready(jax.tree.leaves(vars(found)) if hasattr(found, "__dict__") else found)
         spent[name] = time.perf_counter() - start
         return found
 
-    timed("rows", lambda: local_rows(problem, basis, grid))
-    system = timed("rows and blocks", lambda: glue(problem, basis, grid))
-    jax.block_until_ready(system.values)
-    reduced = timed("eliminate features", lambda: system.reduce(ts.RRQR(1e-14)))
-    solver = ts.NestedQR()
-    timed("order faces", lambda: solver.analyse(reduced.Q))
-    state = timed("order and factor", lambda: solver.init(reduced.Q))
-    t, _ = timed("solve for traces", lambda: state.solve(reduced.h))
-    a = timed("features from traces", lambda: reduced.coefficients(t))
-    timed("residuals", lambda: system.residuals(a))
-    return spent
+    system = timed("rows", lambda: cell_system(problem, basis, grid))
+    factors = timed("maps and joins", lambda: factor_cells(system, ts.RRQR(1e-14), Merging()))
+    watch = Stopwatch()
+    timed("solve and measure", lambda: factors.solve(problem, basis, None, watch, None))
+    return spent | {name: watch.total()[name] for name in ("solve", "measure")}
 
 
 def values(case: int) -> dict[str, Any]:
@@ -95,7 +90,7 @@ def values(case: int) -> dict[str, Any]:
     _, name, parameters, _, settings = CASES[case]
     problem = ts.gallery.get(name).problem(**parameters)
     solution = ts.solve(
-        problem, coupling="interfaces", solver="nested-qr", estimate=False, **settings
+        problem, coupling="interfaces", solver="merging", estimate=False, **settings
     )
     points = problem.domain.grid((40,) * problem.domain.dimension)
     return {"u": solution(points), "device": device_name()}
@@ -124,7 +119,7 @@ def interfaces() -> None:
         rows.append({"problem": title, "target": target, **found})
         problem = ts.gallery.get(name).problem(**parameters)
         solution = ts.solve(
-            problem, coupling="interfaces", solver="nested-qr", estimate=False, **settings
+            problem, coupling="interfaces", solver="merging", estimate=False, **settings
         )
         assert isinstance(solution.basis, Glued)
         phases(problem, solution.basis)

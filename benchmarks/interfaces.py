@@ -11,8 +11,11 @@ import tessella as ts
 from benchmarks.harness import in_fresh_process, save, table
 from tessella.assembly import assemble
 from tessella.basis import Basis
-from tessella.gluing import glue
-from tessella.interfaces import Glued
+from tessella.cells.factors import CellFactors, factor_cells
+from tessella.cells.glued import Glued
+from tessella.cells.merging import Merged
+from tessella.cells.solvers import Merging
+from tessella.cells.system import cell_system
 
 CASES: list[tuple[str, str, dict[str, float], float, dict[str, Any]]] = [
     ("Laplacian n = 4", "laplace", {"n": 4}, 1e-6, {"subdomains": 8, "features": 120}),
@@ -61,20 +64,33 @@ def soft(problem: ts.Problem) -> ts.Problem:
 
 
 def work(problem: ts.Problem, basis: Basis, oversampling: float) -> float:
-    """GFLOP of all factorisations by count, every distinct subdomain's elimination once."""
+    """GFLOP of all factorisations by count, every distinct subdomain and join once."""
     grid = ts.Grid(oversampling)
     if isinstance(basis, Glued):
-        system = glue(problem, basis, grid)
-        Q, local = system.reduce(ts.RRQR(1e-14)).Q, system.flops
-    else:
-        M = assemble(problem, basis, grid.rows(problem, basis)).M
-        Q = ts.RRQR(1e-11).apply(M).Q
-        local = sum(
-            4.0 * h * w**2 - 4 / 3 * w**3  # the pivoted QR and its explicit Q
-            for g in M.groups
-            for h, w in zip(g.heights.tolist(), g.widths.tolist(), strict=True)
-        )
+        system = cell_system(problem, basis, grid)
+        return cell_work(factor_cells(system, ts.RRQR(1e-14), Merging())) / 1e9
+    M = assemble(problem, basis, grid.rows(problem, basis)).M
+    Q = ts.RRQR(1e-11).apply(M).Q
+    local = sum(
+        4.0 * h * w**2 - 4 / 3 * w**3  # the pivoted QR and its explicit Q
+        for g in M.groups
+        for h, w in zip(g.heights.tolist(), g.widths.tolist(), strict=True)
+    )
     return (local + ts.NestedQR().analyse(Q).flops) / 1e9
+
+
+def cell_work(found: CellFactors) -> float:
+    """Flops of all Gramians, their factors and maps, and of all joins."""
+    total = 0.0
+    for kind, own in zip(found.kinds, found.mapped, strict=True):
+        r, (out, into) = kind.space.columns, own.T.shape
+        rows = sum(len(found.system.asked[number].slot) for number, _ in kind.asked)
+        total += rows * r**2 + r**3 / 3 + 2.0 * r**2 * into + 2.0 * out * r * into
+    assert isinstance(found.joined, Merged)
+    for stage, distinct in zip(found.joined.order.stages, found.joined.distinct, strict=True):
+        if stage.cells is None:
+            total += len(distinct.pairs) * stage.flops
+    return total
 
 
 def measure(
@@ -92,9 +108,8 @@ def measure(
     processor: list[float] = []
     while len(walls) < 2 or (len(walls) < 6 and sum(walls) < 15):
         start = time.process_time()
-        solution = ts.solve(
-            problem, coupling=coupling, solver="nested-qr", estimate=False, **settings
-        )
+        solver = "merging" if coupling == "interfaces" else "nested-qr"
+        solution = ts.solve(problem, coupling=coupling, solver=solver, estimate=False, **settings)
         processor.append(time.process_time() - start)
         seconds = solution.report.seconds
         walls.append(seconds["total"] - seconds["measure"])
@@ -134,7 +149,7 @@ def interfaces() -> None:
         )
         print(f"  {title} {coupling} {target:g}: {found['error']:.1e}, {found['warm s']:.2f} s")
         save("interfaces", rows)
-    table("side by side and overlapping, NestedQR", rows)
+    table("side by side (merging) and overlapping (NestedQR)", rows)
     for title in ("Laplacian n = 4", "Laplacian n = 5"):
         glued, windows = (
             next(

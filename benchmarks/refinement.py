@@ -12,8 +12,8 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
+from tessella.cells.shelf import Shelf
 from tessella.operators import apply_to_function
-from tessella.shelf import Shelf
 
 PATIENCE = 30.0
 

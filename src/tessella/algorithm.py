@@ -12,6 +12,7 @@ import numpy as np
 
 from tessella.assembly import LeastSquares, Reduced, assemble
 from tessella.basis import AnyBasis, Multilevel
+from tessella.cells.device import DeviceFactors
 from tessella.cells.factors import CellFactors, Found, factor_cells
 from tessella.cells.glued import is_glued
 from tessella.cells.shelf import Shelf
@@ -97,7 +98,7 @@ class Factored:
 
 
 AnySystem = LeastSquares | CellSystem
-AnyFactored = Factored | CellFactors
+AnyFactored = Factored | CellFactors | DeviceFactors
 """Either way of joining subdomains answers the same questions."""
 
 

@@ -10,13 +10,15 @@ See `merging` for the formulas.
 from __future__ import annotations
 
 from functools import cached_property, lru_cache, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.cells.joining import Face, Numbers, Order, Stage, order
+from tessella.cells import joining
+from tessella.cells.joining import Face, Order, Stage
 from tessella.cells.merging import SINGULAR
 
 CLOSE = 1e-8
@@ -26,51 +28,49 @@ STEPS = 60
 """Steps after which an inverse is given up: enough for condition numbers of 1e7."""
 
 
-class Exchanges(NamedTuple):
-    """What crosses the faces across one axis: numbers taken from below, and from above."""
+class Numbers(NamedTuple):
+    """How many numbers cross a face across one axis: those taken from below, and from above."""
 
     up: int
     down: int
 
 
+Data = tuple[Numbers, ...]
+"""Per axis."""
+
+
 class Grid:
-    """A regular grid of cells, in which order they are joined, and the programs that do it.
+    """A regular grid of cells, and in which order they are joined.
 
     ports   (axis, side) of every cell's ports, in their order
-    beyond  (J, ports): whether there is a neighbour
+    beyond  (J, ports): whether there is a neighbour; taken (J, in) and given (J, out) the same for
+            the numbers that cross there
     """
 
-    def __init__(self, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Any) -> None:
-        d = len(counts)
-        self.ports = tuple((axis, side) for axis in range(d) for side in (0, 1))
+    def __init__(self, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> None:
         cells = np.stack(np.unravel_index(np.arange(np.prod(counts)), counts), axis=1)
         faces, own = _faces(cells, counts, wraps, data)
-        self.beyond = np.array([[min(faces[f][:2]) >= 0 for f, _ in ports] for ports in own])
-        self.taken = np.repeat(self.beyond, [data[a][s] for a, s in self.ports], axis=1)
-        self.given = np.repeat(self.beyond, [data[a][1 - s] for a, s in self.ports], axis=1)
-        self.order: Order = order(cells, cells + 1, own, faces, [0] * len(cells))
-        self.merge = jax.jit(partial(_merge, self.order))
-        self.exchange = jax.jit(partial(_exchange, self.order))
+        sides = [(axis, side) for axis in range(len(counts)) for side in (0, 1)]
+        beyond = np.array([[min(faces[f][:2]) >= 0 for f, _ in ports] for ports in own])
+        self.beyond = beyond.astype(np.float64)
+        self.taken = np.repeat(self.beyond, [data[a][s] for a, s in sides], axis=1)
+        self.given = np.repeat(self.beyond, [data[a][1 - s] for a, s in sides], axis=1)
+        self.order = joining.order(cells, cells + 1, own, faces, [0] * len(cells))
 
     @cached_property
     def bytes(self) -> float:
         """Of all maps and of what joins leave for right-hand sides."""
         return sum(s.count * s.bytes for s in self.order.stages if s.cells is None)
 
-    @cached_property
-    def traces(self) -> tuple[np.ndarray, np.ndarray]:
-        """Which numbers of every cell are taken and given, as factors."""
-        return self.taken.astype(np.float64), self.given.astype(np.float64)
-
 
 @lru_cache(maxsize=8)
-def grid(counts: tuple[int, ...], wraps: tuple[bool, ...], data: tuple[Exchanges, ...]) -> Grid:
-    """The same numbers give the same object, with its compiled programs."""
+def grid(counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> Grid:
+    """The same numbers give the same object, and so the same compiled programs."""
     return Grid(counts, wraps, data)
 
 
 def _faces(
-    cells: np.ndarray, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Any
+    cells: np.ndarray, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data
 ) -> tuple[list[Face], list[list[tuple[int, int]]]]:
     """All faces, those at walls too, and every cell's ports: a face, and which of its sides."""
     faces: list[Face] = []
@@ -81,7 +81,7 @@ def _faces(
         for line in lines:
             ends = [line[-1], *line] if wraps[axis] else [-1, *line, -1]
             first = len(faces)
-            faces += [Face(a, b, *data[axis]) for a, b in zip(ends[:-1], ends[1:], strict=True)]
+            faces += [Face(a, b, *data[axis]) for a, b in pairwise(ends)]
             for i, cell in enumerate(line):
                 upper = first if wraps[axis] and i == S - 1 else first + i + 1
                 own[cell] += [(first + i, 0), (upper, 1)]
@@ -110,11 +110,12 @@ class Whole(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """All joins but the last one, the last one, and whether all inverses were found."""
+    """All joins but the last one, the last one, and the largest number in the inverse of one of the
+    others' exchanges, infinite if there is none (see `merging.Merged.growth`)."""
 
     joins: tuple[Join | None, ...]
     whole: Whole
-    regular: jax.Array
+    growth: jax.Array
 
 
 def _members(stages: tuple[Stage, ...], stage: Stage) -> tuple[np.ndarray, np.ndarray]:
@@ -130,12 +131,13 @@ def _block(T: jax.Array, rows: np.ndarray, columns: np.ndarray) -> jax.Array:
     return jnp.take(jnp.take(T, rows, axis=1), columns, axis=2)
 
 
-def _merge(order: Order, T: jax.Array) -> Merged:
+@partial(jax.jit, static_argnames="grid")
+def merge(T: jax.Array, grid: Grid) -> Merged:
     """Join all cells, given their maps (J, out, in)."""
-    stages = order.stages
+    order, stages = grid.order, grid.order.stages
     maps: list[Any] = [T if s.cells is not None else None for s in stages]
     joins: list[Join | None] = []
-    regular = jnp.array(True)
+    growth = jnp.array(1.0)
     for i, stage in enumerate(stages):
         if stage.cells is not None:
             joins.append(None)
@@ -146,35 +148,37 @@ def _merge(order: Order, T: jax.Array) -> Merged:
             if order.last_use[child] == i:
                 maps[child] = None
         if i == len(stages) - 1:
-            whole, fine = _join_last(TA, TB, stage.numbers)
-            return Merged((*joins, None), whole, regular & fine)
-        maps[i], join, fine = _join(TA, TB, stage.numbers)
+            whole, regular = _join_last(TA, TB, stage.numbers)
+            return Merged((*joins, None), whole, jnp.where(regular, growth, jnp.inf))
+        maps[i], join, regular = _join(TA, TB, stage.numbers)
         joins.append(join)
-        regular &= fine
+        largest = jnp.max(jnp.abs(join.inverse), initial=growth)
+        growth = jnp.where(regular, largest, jnp.inf)
     raise AssertionError("an order ends with a join")
 
 
-def _join(TA: jax.Array, TB: jax.Array, at: Numbers) -> tuple[jax.Array, Join, jax.Array]:
+def _join(TA: jax.Array, TB: jax.Array, at: joining.Numbers) -> tuple[jax.Array, Join, jax.Array]:
     A33, B33 = _block(TA, at.a3_out, at.a3_in), _block(TB, at.b3_out, at.b3_in)
     A31, B32 = _block(TA, at.a3_out, at.a1_in), _block(TB, at.b3_out, at.b2_in)
     A13, B23 = _block(TA, at.a1_out, at.a3_in), _block(TB, at.b2_out, at.b3_in)
-    inverse, fine = inverted(jnp.eye(A33.shape[2]) - B33 @ A33)
+    inverse, regular = inverted(jnp.eye(A33.shape[2]) - B33 @ A33)
     S_a = inverse @ jnp.concatenate([B33 @ A31, B32], axis=2)
     n1 = A31.shape[2]
     S_b = (A33 @ S_a).at[:, :, :n1].add(A31)
     top = (A13 @ S_a).at[:, :, :n1].add(_block(TA, at.a1_out, at.a1_in))
     low = (B23 @ S_b).at[:, :, n1:].add(_block(TB, at.b2_out, at.b2_in))
     T = jnp.concatenate([top, low], axis=1)
-    return T, Join(inverse, S_a, S_b, A33, B33, A13, B23), fine
+    return T, Join(inverse, S_a, S_b, A33, B33, A13, B23), regular
 
 
-def _join_last(TA: jax.Array, TB: jax.Array, at: Numbers) -> tuple[Whole, jax.Array]:
+def _join_last(TA: jax.Array, TB: jax.Array, at: joining.Numbers) -> tuple[Whole, jax.Array]:
     """Nothing comes in from outside, so that the exchange alone is left."""
     A33, B33 = _block(TA, at.a3_out, at.a3_in), _block(TB, at.b3_out, at.b3_in)
     D = jnp.eye(A33.shape[2]) - B33 @ A33
-    inverse, fine = inverted(D)
-    condition = jnp.abs(D).sum(axis=1).max() * jnp.abs(inverse).sum(axis=1).max()
-    return Whole(D, inverse, A33, B33), fine & (condition * SINGULAR < 1)
+    inverse, regular = inverted(D)
+    condition = jnp.max(jnp.abs(D).sum(axis=1), initial=0.0)
+    condition *= jnp.max(jnp.abs(inverse).sum(axis=1), initial=0.0)
+    return Whole(D, inverse, A33, B33), regular & (condition * SINGULAR < 1)
 
 
 def inverted(D: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -184,6 +188,8 @@ def inverted(D: jax.Array) -> tuple[jax.Array, jax.Array]:
     It is made of products only, which many matrices share; elimination would take one column after
     the other. X = D^T / (|D|_1 |D|_inf) is close enough to begin with.
     """
+    if not D.size:
+        return D, jnp.array(True)
     eye = jnp.eye(D.shape[1])
     size = jnp.abs(D).sum(axis=1).max(axis=1) * jnp.abs(D).sum(axis=2).max(axis=1)
 
@@ -192,7 +198,7 @@ def inverted(D: jax.Array) -> tuple[jax.Array, jax.Array]:
 
     def far(state: tuple[jax.Array, jax.Array, jax.Array]) -> jax.Array:
         _, R, step = state
-        return (jnp.max(jnp.sum(R * R, axis=(1, 2)), initial=0.0) > CLOSE**2) & (step < STEPS)
+        return (jnp.max(jnp.sum(R * R, axis=(1, 2))) > CLOSE**2) & (step < STEPS)
 
     def improved(
         state: tuple[jax.Array, jax.Array, jax.Array],
@@ -210,12 +216,12 @@ def _times(M: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.einsum("bij,bj->bi", M, x)
 
 
-def _exchange(order: Order, merged: Merged, c: jax.Array) -> jax.Array:
+def exchange(order: Order, merged: Merged, c: jax.Array) -> jax.Array:
     """What comes in at all cells (J, in), given what goes out if nothing does (J, out)."""
     passing, right, c3 = _up(order, merged, c)
-    exchange, inverse, A33, _ = merged.whole
+    D, inverse, A33, _ = merged.whole
     a3 = _times(inverse, right)
-    a3 = a3 + _times(inverse, right - _times(exchange, a3))
+    a3 = a3 + _times(inverse, right - _times(D, a3))
     passing[-1] = (a3, _times(A33, a3) + c3)
     return _down(order, merged, passing)
 

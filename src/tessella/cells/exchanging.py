@@ -12,9 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from tessella.cells.joining import Face, Order
-from tessella.cells.leaves import Port
-from tessella.cells.merging import Distinct, Maps, apply_maps
+from tessella.cells.joining import Order
+from tessella.cells.merging import Distinct, Maps, apply_maps, gathered_outputs
 from tessella.cells.solvers import Exchange, Merging
 from tessella.domain import Array
 from tessella.linalg.iteration import History, SolverResult, Stop
@@ -25,6 +24,9 @@ RATE = 1.5e10
 
 PATIENCE = 120.0
 """Seconds up to which merging is preferred."""
+
+RESTART = 200
+"""Iterations after which GMRES begins anew."""
 
 
 def chosen(
@@ -46,97 +48,47 @@ def chosen(
 
 @dataclass(frozen=True)
 class Exchanged:
-    """Maps of all cells and which of their numbers go where.
-
-    slots   per stage of single cells, (members, in): where what they take is in the vector of all
-    given   per stage, (members, out): where what they give goes; -1 for nowhere
-    """
+    """The maps of all cells, ready to be exchanged."""
 
     order: Order
     solver: Exchange
     maps: tuple[Maps | None, ...]
     distinct: tuple[Distinct, ...]
-    slots: tuple[np.ndarray | None, ...]
-    given: tuple[np.ndarray | None, ...]
-    size: int
+
+    @property
+    def growth(self) -> float:
+        """Nothing is inverted."""
+        return 1.0
 
     def solve(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
     ) -> tuple[list[Array], SolverResult]:
         """`in` of all single cells, per stage, and how it was found."""
-        right = np.zeros(self.size)
-        for place, own in zip(self.given, c, strict=True):
-            if place is not None and own is not None:
-                right[place.ravel()] = own.ravel()
+        order, most = self.order, self.solver.max_iterations
         history: list[float] = []
-        operator = LinearOperator((self.size, self.size), matvec=self._exchange, dtype=np.float64)
+        operator = LinearOperator((order.size, order.size), matvec=self._exchange, dtype=np.float64)
         x, info = gmres(
             operator,
-            right,
+            gathered_outputs(order, c),
             rtol=self.solver.tolerance,
             atol=0.0,
-            restart=min(self.solver.max_iterations, 200),
-            maxiter=-(-self.solver.max_iterations // 200),
+            restart=min(most, RESTART),
+            maxiter=-(-most // RESTART),
             callback=lambda r: history.append(float(r)),
             callback_type="pr_norm",
         )
         stop = Stop.RESIDUAL if info == 0 else Stop.LIMIT
-        taken = [np.zeros((0, 0)) if place is None else x[place] for place in self.slots]
+        taken = [np.zeros((0, 0)) if place is None else x[place] for place in order.taken]
         residual = float(history[-1]) if history else 0.0
         curve = History(residual=np.array(history))
         return taken, SolverResult(None, len(history), stop, curve, residual)
 
     def _exchange(self, x: Array) -> Array:
-        found = np.array(x, dtype=np.float64).ravel()
-        parts = zip(self.maps, self.distinct, self.slots, self.given, strict=True)
-        for own, distinct, place, given in parts:
-            if own is not None and place is not None and given is not None:
-                out = apply_maps(own.T, distinct.which, x.ravel()[place])
-                found[given.ravel()] -= out.ravel()
-        return found
-
-
-def exchanged(
-    order: Order,
-    leaves: Sequence[Maps | None],
-    distinct: Sequence[Distinct],
-    faces: Sequence[Face],
-    ports: Sequence[Sequence[Port]],
-    solver: Exchange,
-) -> Exchanged:
-    """Where everything is: of every face first what goes up, then what goes down."""
-    starts = np.concatenate([[0], np.cumsum([f.up + f.down for f in faces])])
-    slots: list[np.ndarray | None] = []
-    given: list[np.ndarray | None] = []
-    for stage in order.stages:
-        if stage.cells is None:
-            slots.append(None)
-            given.append(None)
-            continue
-        own_in, own_out = [], []
-        for cell in stage.cells:
-            if cell < 0:
-                raise ValueError(
-                    "an axis around which a single subdomain is its own neighbour is merged, not "
-                    "iterated: use solver='merging', or two subdomains along it"
-                )
-            up_first = [(starts[p.face], faces[p.face].up, faces[p.face].down) for p in ports[cell]]
-            parts = [
-                (np.arange(s, s + up), np.arange(s + up, s + up + down)) for s, up, down in up_first
-            ]
-            sides = [p.side for p in ports[cell]]
-            own_in.append(np.concatenate([x[side] for x, side in zip(parts, sides, strict=True)]))
-            own_out.append(
-                np.concatenate([x[1 - side] for x, side in zip(parts, sides, strict=True)])
-            )
-        slots.append(np.array(own_in))
-        given.append(np.array(own_out))
-    return Exchanged(
-        order,
-        solver,
-        tuple(leaves),
-        tuple(distinct),
-        tuple(slots),
-        tuple(given),
-        int(starts[-1]),
-    )
+        """in - Pi T in."""
+        order = self.order
+        taken = [None if place is None else x.ravel()[place] for place in order.taken]
+        outs = [
+            None if own is None or mine is None else apply_maps(own.T, one.which, mine)
+            for own, one, mine in zip(self.maps, self.distinct, taken, strict=True)
+        ]
+        return np.asarray(x.ravel() - gathered_outputs(order, outs))

@@ -7,15 +7,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from hashlib import blake2b
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tessella.basis import AnyBasis
 from tessella.cells.exchange import orders_along
-from tessella.cells.exchanging import Exchanged, chosen, exchanged
-from tessella.cells.joining import WIRE, Face, Order, Stage, order, wire
+from tessella.cells.exchanging import Exchanged, chosen
+from tessella.cells.joining import Face, Order, Stage, order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import find_kinds
 from tessella.cells.leaves import Gram, Kind, Mapped, Space, map_kinds
@@ -30,6 +29,9 @@ from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.threads import single_threaded_blas
 from tessella.problem import Problem
 from tessella.report import Stopwatch
+
+if TYPE_CHECKING:
+    from tessella.cells.device import DeviceFactors
 
 
 class Found(NamedTuple):
@@ -78,6 +80,17 @@ class CellFactors:
     @property
     def name(self) -> str:
         return self.solver.name
+
+    @property
+    def trouble(self) -> float:
+        """By how much rounding errors may grow; infinite if a cell is not determined."""
+        if any(_is_loose(k, m) for k, m in zip(self.kinds, self.mapped, strict=True)):
+            return math.inf
+        return self.joined.growth
+
+    def noted(self, remark: str) -> CellFactors:
+        """The same with a remark on how it came about."""
+        return dataclasses.replace(self, note="; ".join(filter(None, (self.note, remark))))
 
     def renewed(self, system: Any) -> CellFactors | None:
         """These factors for another system; None if its matrix is not the same by its numbers."""
@@ -269,7 +282,7 @@ def factor_cells(
     solver: AnySolver,
     progress: Progress | None = None,
     shelf: Shelf | None = None,
-) -> CellFactors:
+) -> CellFactors | DeviceFactors:
     """Filter the features once for all cells alike, map every kind of cell, and join the maps."""
     if not isinstance(rule, RRQR) or rule.patch > 1:
         raise ValueError(
@@ -281,81 +294,69 @@ def factor_cells(
             f"subdomains side by side are joined by maps, which solver={solver.name!r} does not "
             f"know: use solver='auto', {' or '.join(map(repr, CELL_SOLVERS))}"
         )
+    from tessella.cells.device import device_factors  # which needs what is defined here
+
     with single_threaded_blas():
+        on_device = device_factors(system, rule.sigma, solver, progress)
+        if on_device is not None:
+            return on_device
         orders = orders_along(system.problem)
         space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
-        system, kinds, kind_of, known, mapped, remark = _mapped(
-            system, space_of, made, rule.sigma, shelf
-        )
-        _check_finite(kinds, mapped)
-        if shelf is not None:
-            shelf.put_cells(kinds, mapped)
-        if progress is not None:
-            progress(len(kinds), 2 * len(kinds), 1.0)
-        plan = _planned(system)
-        leaves = [_leaf_maps(stage, kinds, kind_of, mapped) for stage in plan.stages]
-        maps = [None if one is None else one[0] for one in leaves]
-        distinct = distinct_members(plan, [None if one is None else one[1] for one in leaves])
-        note = remark
-        if solver is None:
-            solver, said = chosen(plan, distinct, bool(system.sums))
-            note = f"{said}; {remark}" if remark else said
-        joined: Merged | Exchanged
-        if isinstance(solver, Exchange):
-            joined = exchanged(plan, maps, distinct, system.faces, system.ports, solver)
-        else:
-            weights = np.array([total.weight for total in system.sums])
-            joined = merge(plan, maps, distinct, weights, shelf)
-    again = sum(one is not None for one in known)
-    return CellFactors(
-        system, tuple(made), space_of, tuple(kinds), kind_of, tuple(mapped), joined, again, note
-    )
+        best: CellFactors | None = None
+        for tuning in TUNINGS:
+            own = system if tuning == 1.0 else retuned(system, tuning)
+            found = _factored(own, space_of, made, rule.sigma, solver, progress, shelf)
+            if best is None or found.trouble < best.trouble:
+                best = found if tuning == 1.0 else found.noted(f"kappa x {tuning:g} near resonance")
+            if best.trouble < MAGNIFIED:
+                return best
+    assert best is not None
+    return best.noted("some subdomains are hardly determined by what comes in")
 
 
 TUNINGS = (1.0, 1.7, 0.55)
-"""Factors on the wavenumbers of the incoming data that are tried, until every cell is determined
-by its own."""
+"""Factors on the wavenumbers of the incoming data that are tried, until every cell and every group
+of cells is well determined by its own: the equation may resonate in some of them."""
+
+MAGNIFIED = 1e4
+"""Rounding errors may grow by this factor in a group of cells."""
 
 
-class Tried(NamedTuple):
-    """One choice of wavenumbers: the system, its kinds of cells and their maps."""
-
-    system: CellSystem
-    kinds: list[Kind]
-    kind_of: np.ndarray
-    known: list[Mapped | None]
-    mapped: list[Mapped]
-    remark: str
-
-
-def _mapped(
+def _factored(
     system: CellSystem,
     space_of: np.ndarray,
     made: Sequence[Space],
     sigma: float,
+    solver: Merging | Exchange | None,
+    progress: Progress | None,
     shelf: Shelf | None,
-) -> Tried:
-    """All maps. Where incoming data hardly determine a cell (an equation may resonate in it), other
-    wavenumbers are tried for all, and the best are kept."""
-    best: tuple[int, Tried] | None = None
-    for tuning in TUNINGS:
-        own = system if tuning == 1.0 else retuned(system, tuning)
-        kinds, kind_of = find_kinds(own, space_of, made)
-        known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-        mapped = map_kinds(kinds, own.asked, sigma, known)
-        loose = [k for k, m in zip(kinds, mapped, strict=True) if _is_loose(k, m)]
-        remark = "" if tuning == 1.0 else f"kappa x {tuning:g}, for a subdomain near resonance"
-        tried = Tried(own, kinds, kind_of, known, mapped, remark)
-        if best is None or len(loose) < best[0]:
-            best = len(loose), tried
-        if not loose:
-            break
-    assert best is not None
-    if best[0]:
-        return best[1]._replace(
-            remark=f"{best[0]} kinds of subdomains are hardly determined by incoming data"
-        )
-    return best[1]
+) -> CellFactors:
+    """Maps of all cells, and the way they are joined."""
+    kinds, kind_of = find_kinds(system, space_of, made)
+    known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
+    mapped = map_kinds(kinds, system.asked, sigma, known)
+    _check_finite(kinds, mapped)
+    if shelf is not None:
+        shelf.put_cells(kinds, mapped)
+    if progress is not None:
+        progress(len(kinds), 2 * len(kinds), 1.0)
+    plan = _planned(system)
+    leaves = [_leaf_maps(stage, kinds, kind_of, mapped) for stage in plan.stages]
+    maps = [None if one is None else one[0] for one in leaves]
+    distinct = distinct_members(plan, [None if one is None else one[1] for one in leaves])
+    note = ""
+    if solver is None:
+        solver, note = chosen(plan, distinct, bool(system.sums))
+    joined: Merged | Exchanged
+    if isinstance(solver, Exchange):
+        joined = Exchanged(plan, solver, tuple(maps), tuple(distinct))
+    else:
+        weights = np.array([total.weight for total in system.sums])
+        joined = merge(plan, maps, distinct, weights, shelf)
+    again = sum(one is not None for one in known)
+    return CellFactors(
+        system, tuple(made), space_of, tuple(kinds), kind_of, tuple(mapped), joined, again, note
+    )
 
 
 def _is_loose(kind: Kind, mapped: Mapped) -> bool:
@@ -387,11 +388,6 @@ def _leaf_maps(
     """The maps of a stage of single cells, and which of them each cell has."""
     if stage.cells is None:
         return None
-    if stage.cells[0] == WIRE:
-        T = wire(stage.sizes)
-        name = blake2b(repr(stage.sizes).encode(), digest_size=16).digest()
-        none = np.zeros((1, len(mapped[0].sums), T.shape[1]))
-        return Maps(T[None], none, (name,)), np.zeros(stage.count, dtype=np.int64)
     own, which = np.unique(kind_of[np.array(stage.cells)], return_inverse=True)
     T = np.stack([mapped[k].T for k in own.tolist()])
     E = np.stack([mapped[k].E for k in own.tolist()])

@@ -14,8 +14,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tessella.domain import Array
-
 
 class Face(NamedTuple):
     """Joins two cells, the one below taking `down` numbers from above, the other `up` from below.
@@ -121,27 +119,17 @@ class Order:
 
     stages: tuple[Stage, ...]
     places: tuple[tuple[int, int], ...]
-    left_open: tuple[Port, ...]
-    """Ports of the whole, where nothing is known."""
+    taken: tuple[np.ndarray | None, ...]
+    """Of the stages of single cells, (members, in): where what they take is in a vector of all."""
+    given: tuple[np.ndarray | None, ...]
+    """The same for what they give, (members, out): where others take it."""
+    size: int
+    """Of that vector."""
 
     @cached_property
     def last_use(self) -> dict[int, int]:
         """Of every stage, the last one that joins members of it."""
         return {child: i for i, s in enumerate(self.stages) for child in (s.left, s.right)}
-
-
-WIRE = -1
-"""Stands for a cell that passes on what comes in at its lower port to its upper one, and back."""
-
-
-def wire(sizes: Sizes) -> Array:
-    """Its map: ports come in twos."""
-    T = np.zeros((sum(sizes.given), sum(sizes.taken)))
-    taken, given = stack_ports(sizes.taken), stack_ports(sizes.given)
-    for i in range(0, len(sizes.taken), 2):
-        for a, b in ((i, i + 1), (i + 1, i)):
-            T[given[a] : given[a + 1], taken[b] : taken[b + 1]] = np.eye(sizes.given[a])
-    return T
 
 
 class _Group(NamedTuple):
@@ -177,9 +165,29 @@ class _Ordering:
         self.places: dict[int, tuple[int, int]] = {}
 
     def made(self) -> Order:
-        top = self.join(np.arange(len(self.low)))
+        self.join(np.arange(len(self.low)))
         places = tuple(self.places[j] for j in range(len(self.low)))
-        return Order(tuple(self.stages), places, top.ports)
+        starts = stack_ports([f.up + f.down for f in self.faces])
+        ends = [self._ends(stage, starts) for stage in self.stages]
+        taken, given = ([one and one[k] for one in ends] for k in (0, 1))
+        return Order(tuple(self.stages), places, tuple(taken), tuple(given), int(starts[-1]))
+
+    def _ends(self, stage: Stage, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+        """Where what the cells of a stage take and give is: of every face first what goes up."""
+        if stage.cells is None:
+            return None
+        taken, given = [], []
+        for cell in stage.cells:
+            parts = []
+            for f, side in self.ports[cell]:
+                start, face = int(starts[f]), self.faces[f]
+                up = np.arange(start, start + face.up)
+                down = np.arange(start + face.up, start + face.up + face.down)
+                parts.append((down, up) if side else (up, down))
+            none = np.zeros(0, dtype=np.int64)
+            taken.append(np.concatenate([none, *(a for a, _ in parts)]))
+            given.append(np.concatenate([none, *(b for _, b in parts)]))
+        return np.array(taken), np.array(given)
 
     def join(self, cells: np.ndarray) -> _Group:
         if len(cells) == 1:
@@ -205,20 +213,7 @@ class _Ordering:
         assert stage.cells is not None
         self.places[cell] = (number, len(stage.cells))
         stage.cells.append(cell)
-        return self._closed(_Group(number, len(stage.cells) - 1, ports))
-
-    def _closed(self, group: _Group) -> _Group:
-        """A cell that is its own neighbour, around a periodic axis, joined to itself by a wire."""
-        own = set(group.ports)
-        around = [f for f, side in group.ports if side and (f, 0) in own]
-        if not around:
-            return group
-        ports = tuple((f, side) for f in around for side in (0, 1))
-        sizes = self._sizes(ports)
-        number, stage = self._stage(("wire", sizes), Stage(sizes, cells=[]))
-        assert stage.cells is not None
-        stage.cells.append(WIRE)
-        return self._pair(group, _Group(number, len(stage.cells) - 1, ports))
+        return _Group(number, len(stage.cells) - 1, ports)
 
     def _pair(self, a: _Group, b: _Group) -> _Group:
         at = {port: i for i, port in enumerate(b.ports)}

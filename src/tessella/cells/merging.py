@@ -16,8 +16,10 @@ its last exchange and with what comes in at ports that were left open.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from hashlib import blake2b
 from typing import Any, ClassVar, NamedTuple
 
@@ -34,6 +36,9 @@ from tessella.linalg.threads import side_by_side
 
 SINGULAR = 1e-11
 """A last exchange whose reciprocal condition number is below this has no unique solution."""
+
+EXACT = 1e-13
+"""Relative residual of the exchange that is left as it is."""
 
 TOGETHER = 8
 """Joins that are made in one call of a batched product."""
@@ -195,6 +200,7 @@ class Merged:
     """
 
     order: Order
+    leaves: tuple[Maps | None, ...]
     distinct: tuple[Distinct, ...]
     joins: tuple[Join | None, ...]
     whole: Whole
@@ -202,14 +208,73 @@ class Merged:
 
     solver: ClassVar[Merging] = Merging()
 
+    @property
+    def growth(self) -> float:
+        """The largest number in the inverse of an exchange: by so much a group of cells that is
+        nearly resonant magnifies rounding errors."""
+        inner = [join.inverse for join in self.joins[:-1] if join is not None]
+        return max((float(np.max(np.abs(x))) for x in inner if x.size), default=1.0)
+
     def solve(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
     ) -> tuple[list[Array], SolverResult]:
         """`in` of all single cells, given their c (members, out), their parts of the sums
         (members, sums) and what these should be; per stage of single cells."""
+        taken = self._once(c, sums, values)
+        size = _norm(taken)
+        missed = self._missed(taken, c, sums, values)
+        error, last = _norm(missed[0]) / (size or 1.0), np.inf
+        while EXACT < error < last / 4:
+            more = self._once(*missed)
+            taken = [x + y for x, y in zip(taken, more, strict=True)]
+            missed = self._missed(taken, c, sums, values)
+            error, last = _norm(missed[0]) / (size or 1.0), error
+        return taken, SolverResult(None, 0, Stop.DIRECT, History(), error)
+
+    def _once(
+        self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
+    ) -> list[Array]:
         passing, right, total = self._up(c, sums)
-        taken = self._down(passing, right, values - total)
-        return taken, SolverResult(None, 0, Stop.DIRECT, History(), 0.0)
+        return self._down(passing, right, values - total)
+
+    def _missed(
+        self,
+        taken: Sequence[Array],
+        c: Sequence[Array | None],
+        sums: Sequence[Array | None],
+        values: Array,
+    ) -> tuple[list[Array | None], list[Array | None], Array]:
+        """What exchange and sums of this `in` leave over, as right-hand sides for a correction.
+
+        A group of cells may be nearly resonant where the whole is not, and magnify rounding errors
+        on the way; a correction or two take them out again.
+        """
+        order, left = self.order, np.array(values, dtype=np.float64)
+        outs: list[Array | None] = []
+        x = np.zeros(order.size)
+        for place, own, one, mine, given, part in zip(
+            order.taken, self.leaves, self.distinct, taken, c, sums, strict=True
+        ):
+            if place is None or own is None or given is None or part is None:
+                outs.append(None)
+                continue
+            outs.append(apply_maps(own.T, one.which, mine) + given)
+            left -= np.sum(apply_maps(own.E, one.which, mine) + part, axis=0)
+            x[place] = mine
+        apart = gathered_outputs(order, outs) - x
+        apart[self.open_places] = 0.0
+        again = [None if place is None else apart[place] for place in order.given]
+        none = [None if part is None else np.zeros_like(part) for part in sums]
+        return again, none, left
+
+    @cached_property
+    def open_places(self) -> np.ndarray:
+        """Where something is taken that no neighbour gives."""
+        taken_by_none = np.ones(self.order.size, dtype=bool)
+        for place in self.order.given:
+            if place is not None:
+                taken_by_none[place] = False
+        return np.flatnonzero(taken_by_none)
 
     def _up(
         self, c: Sequence[Array | None], sums: Sequence[Array | None]
@@ -271,6 +336,19 @@ class Merged:
         return taken
 
 
+def _norm(parts: Sequence[Array | None]) -> float:
+    return math.sqrt(sum(float(np.sum(x**2)) for x in parts if x is not None))
+
+
+def gathered_outputs(order: Order, outs: Sequence[Array | None]) -> Array:
+    """What all cells give, where others take it."""
+    found = np.zeros(order.size)
+    for place, own in zip(order.given, outs, strict=True):
+        if place is not None and own is not None:
+            found[place] = own
+    return found
+
+
 def apply_maps(matrices: Array, which: np.ndarray, x: Array) -> Array:
     """matrices[which[i]] @ x[i] for all i, x (members, n)."""
     if len(matrices) == 1:
@@ -317,7 +395,7 @@ def merge(
         for child in (stage.left, stage.right):
             if order.last_use[child] == i:
                 maps[child] = None
-    return Merged(order, tuple(distinct), tuple(joins), whole, reused)
+    return Merged(order, tuple(leaves), tuple(distinct), tuple(joins), whole, reused)
 
 
 def _merge_stage(

@@ -1,0 +1,339 @@
+"""Cells of a regular grid mapped and joined on a device, all at once.
+
+Nothing looks for cells that are equal: a batch of a thousand takes little longer than one. Rows are
+made of the derivatives of features, which all cells share, and of coefficients, which are each
+cell's own; Gramians, their inverses and the maps follow in a few batched products. What does not
+fit (shapes, boxes of several sizes, sums, ports left open, cells whose Gramian is badly
+conditioned) is left to the host.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any, ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.basis import AnyBasis
+from tessella.cells.device_merging import Grid, Merged, Numbers, exchange, grid, merge
+from tessella.cells.draw import Draw, Slot
+from tessella.cells.exchange import orders_along
+from tessella.cells.factors import MAGNIFIED, Found
+from tessella.cells.jumps import jumps
+from tessella.cells.leaves import WELL, Kind, Rowed, Space, port_rows
+from tessella.cells.rows import Asked
+from tessella.cells.solvers import AnySolver, Merging
+from tessella.cells.system import CellSystem
+from tessella.cells.tiled import Cells, spaces
+from tessella.domain import Array
+from tessella.linalg import batched_qr
+from tessella.linalg.iteration import History, Progress, SolverResult, Stop
+from tessella.linalg.threads import single_threaded_blas
+from tessella.memory import available_bytes, gib
+from tessella.operators import Orders
+from tessella.problem import Problem
+from tessella.report import Stopwatch
+
+WORTH = 3e8
+"""Flops of all Gramians below which the host is done before the device has begun."""
+
+BATCH = 1 << 32
+"""Bytes of rows that are made and multiplied together."""
+
+
+class Statement(NamedTuple):
+    """What makes the rows of one statement in its cells: per unknown, the coefficients (members, n)
+    of every derivative, and these of all features, (n, r)."""
+
+    members: jax.Array
+    coefficients: tuple[tuple[jax.Array, ...], ...]
+    tables: tuple[tuple[jax.Array, ...], ...]
+
+
+class Crossing(NamedTuple):
+    """The rows of all ports, and which of a cell's ports (J, ports), numbers taken (J, in) and
+    given (J, out) have a neighbour beyond."""
+
+    rows: tuple[Rowed, ...]
+    beyond: jax.Array
+    taken: jax.Array
+    given: jax.Array
+
+
+class Leaves(NamedTuple):
+    """Inverses of the Gramians of all cells (J, r, r), B (r, in) and O (out, r) of all ports, maps
+    (J, out, in), and the worst condition of a cell's rows."""
+
+    inverse: jax.Array
+    B: jax.Array
+    out: jax.Array
+    T: jax.Array
+    condition: jax.Array
+
+
+Widths = tuple[int, ...]
+"""Filtered features of every unknown."""
+
+
+# --- programs
+
+
+def _gram(statement: Statement, widths: Widths) -> jax.Array:
+    """M^T M of a statement's rows, (members, r, r)."""
+    n = next(table.shape[0] for own in statement.tables for table in own)
+
+    def one(coefficients: Any) -> jax.Array:
+        blocks = [
+            sum((c[:, None] * t for c, t in zip(*pair, strict=True)), jnp.zeros((n, width)))
+            for *pair, width in zip(coefficients, statement.tables, widths, strict=True)
+        ]
+        A = jnp.concatenate(blocks, axis=1)
+        return A.T @ A
+
+    together = max(1, BATCH // (8 * n * sum(widths)))
+    if together >= len(statement.members):
+        return jax.vmap(one)(statement.coefficients)
+    return jax.lax.map(one, statement.coefficients, batch_size=together)
+
+
+@partial(jax.jit, static_argnames="widths")
+def map_cells(statements: tuple[Statement, ...], ports: Crossing, widths: Widths) -> Leaves:
+    """The maps of all cells."""
+    grams = jnp.stack([own.rows.T @ own.rows for own in ports.rows])
+    B = jnp.concatenate([own.rows.T @ own.lifted for own in ports.rows], axis=1)
+    out = jnp.concatenate([own.out for own in ports.rows])
+    G = jnp.einsum("jp,prs->jrs", ports.beyond, grams)
+    for statement in statements:
+        own = _gram(statement, widths)
+        G = G + own if len(own) == len(G) else G.at[statement.members].add(own)
+    L = jnp.linalg.cholesky(G)
+    size = jnp.diagonal(L, axis1=1, axis2=2)
+    eye = jnp.broadcast_to(jnp.eye(G.shape[1]), G.shape)
+    half = jax.lax.linalg.triangular_solve(L, eye, left_side=True, lower=True)
+    inverse = jnp.einsum("jkr,jks->jrs", half, half)
+    T = ports.given[:, :, None] * (out @ inverse @ B) * ports.taken[:, None, :]
+    return Leaves(inverse, B, out, T, jnp.max(size.max(axis=1) / size.min(axis=1)))
+
+
+def _projected(statement: Statement, h: jax.Array, widths: Widths) -> jax.Array:
+    """M^T h, (members, r)."""
+    blocks = [
+        sum(((c * h) @ t for c, t in zip(*pair, strict=True)), jnp.zeros((len(h), width)))
+        for *pair, width in zip(statement.coefficients, statement.tables, widths, strict=True)
+    ]
+    return jnp.concatenate(blocks, axis=1)
+
+
+def _missed(statement: Statement, h: jax.Array, y: Sequence[jax.Array]) -> jax.Array:
+    """Squares of M y - h, summed over every cell's rows, (members,)."""
+    values = -h
+    for of, coefficients, tables in zip(y, statement.coefficients, statement.tables, strict=True):
+        own = jnp.take(of, statement.members, axis=0)
+        for c, table in zip(coefficients, tables, strict=True):
+            values = values + c * (own @ table.T)
+    return jnp.sum(values * values, axis=1)
+
+
+@partial(jax.jit, static_argnames=("grid", "widths"))
+def fit_cells(
+    statements: tuple[Statement, ...],
+    h: tuple[jax.Array, ...],
+    given: jax.Array,
+    leaves: Leaves,
+    merged: Merged,
+    grid: Grid,
+    widths: Widths,
+) -> tuple[jax.Array, list[jax.Array]]:
+    """The unknowns of all cells (J, r), and the squares that every statement misses in them."""
+    pairs = list(zip(statements, h, strict=True))
+    b = jnp.zeros(leaves.inverse.shape[:2])
+    for statement, own in pairs:
+        b = b.at[statement.members].add(_projected(statement, own, widths))
+    y = jnp.einsum("jrs,js->jr", leaves.inverse, b)
+    taken = exchange(grid.order, merged, given * (y @ leaves.out.T))
+    y = y + jnp.einsum("jrs,js->jr", leaves.inverse, taken @ leaves.B.T)
+    each = jnp.split(y, np.cumsum(widths)[:-1], axis=1)
+    return y, [_missed(statement, own, each) for statement, own in pairs]
+
+
+# --- what goes there
+
+
+@lru_cache(maxsize=256)
+def _table(draw: Draw, slot: Slot, alpha: Orders, unit: float) -> jax.Array:
+    """Derivatives of filtered features on the device, kept there like those on the host."""
+    return jax.device_put(draw.table(slot, alpha) / unit)
+
+
+def _stated(space: Space, part: Asked) -> Statement:
+    coefficients, tables = [], []
+    for f, (draw, unit) in enumerate(zip(space.draws, space.units, strict=True)):
+        alphas = [alpha for g, alpha in part.symbol if g == f]
+        coefficients.append(tuple(part.symbol[f, alpha] for alpha in alphas))
+        tables.append(tuple(_table(draw, part.slot, alpha, unit) for alpha in alphas))
+    members, own = jax.device_put((part.members, tuple(coefficients)))
+    return Statement(members, own, tuple(tables))
+
+
+def _rowed(system: CellSystem, space: Space) -> tuple[tuple[Rowed, ...], tuple[Numbers, ...]]:
+    """Rows of a cell's ports, below and above across every axis, and how many numbers cross there;
+    none across an axis with a single cell."""
+    rows, numbers = [], []
+    first, last = system.ports[0], system.ports[-1]
+    for axis in range(system.problem.domain.dimension):
+        found = [
+            next((p for p in ports if (p.axis, p.side) == (axis, side)), None)
+            for side, ports in ((0, last), (1, first))
+        ]
+        made = [_none(space) if port is None else port_rows(space, port) for port in found]
+        rows += made
+        numbers.append(Numbers(*(one.lifted.shape[1] for one in made)))
+    return tuple(rows), tuple(numbers)
+
+
+def _none(space: Space) -> Rowed:
+    r = space.columns
+    return Rowed(np.zeros((0, r)), np.zeros((0, 0)), np.zeros((0, r)))
+
+
+def _fits(system: CellSystem, solver: AnySolver) -> bool:
+    """Whether cells are alike and joined at their faces only."""
+    cells, tiling = system.cells, system.cells.tiling
+    around = any(w and S == 1 for w, S in zip(tiling.wraps, tiling.subdomains, strict=True))
+    return (
+        batched_qr.preferred()
+        and (solver is None or isinstance(solver, Merging))
+        and type(cells) is Cells
+        and not (tiling.cut or around or system.sums or system.enriching.count)
+        and all(own.shared for own in system.bases)
+        and all(part.slot.lasting for part in system.asked)
+        and bool(np.all(cells.half_widths == cells.half_widths[0]))
+    )
+
+
+def _work(system: CellSystem, space: Space) -> float:
+    return 2.0 * space.columns**2 * sum(part.h.size for part in system.asked)
+
+
+def device_factors(
+    system: CellSystem, sigma: float, solver: AnySolver, progress: Progress | None = None
+) -> DeviceFactors | None:
+    """The system's factors on a device; None if they belong on the host."""
+    if not _fits(system, solver):
+        return None
+    orders = orders_along(system.problem)
+    _, (space,) = spaces(system.cells, system.bases, system.stating, orders, sigma)
+    if _work(system, space) < WORTH:
+        return None
+    rows, numbers = _rowed(system, space)
+    tiling = system.cells.tiling
+    plan = grid(tiling.subdomains, tiling.wraps, numbers)
+    if plan.bytes > 0.6 * available_bytes():
+        return None
+    ports = Crossing(*jax.device_put((rows, plan.beyond, plan.taken, plan.given)))
+    statements = tuple(_stated(space, part) for part in system.asked)
+    widths = tuple(draw.columns for draw in space.draws)
+    leaves = map_cells(statements, ports, widths)
+    merged = merge(leaves.T, plan)
+    condition, growth = jax.device_get((leaves.condition, merged.growth))
+    if not (condition <= WELL and growth < MAGNIFIED):
+        return None
+    if progress is not None:
+        progress(system.cells.count, system.cells.count, 1.0)
+    note = f"direct: about {gib(int(plan.bytes))} on the device" if solver is None else ""
+    return DeviceFactors(
+        system, space, plan, statements, ports.given, leaves, merged, float(condition), note
+    )
+
+
+@dataclass(frozen=True)
+class DeviceFactors:
+    """All cells mapped and merged on a device; answers what `CellFactors` does."""
+
+    system: CellSystem
+    space: Space
+    grid: Grid
+    statements: tuple[Statement, ...]
+    given: jax.Array
+    leaves: Leaves
+    merged: Merged
+    condition: float
+    note: str
+
+    solver: ClassVar[Merging] = Merging()
+    iterative: ClassVar[bool] = Merging.iterative
+    name: ClassVar[str] = Merging.name
+
+    def renewed(self, system: Any) -> DeviceFactors | None:
+        """These factors for another system; None if its matrix is not the same by its numbers."""
+        if not isinstance(system, CellSystem) or not system.has_matrix_of(self.system):
+            return None
+        return dataclasses.replace(self, system=system)
+
+    def solve(
+        self,
+        problem: Problem,
+        basis: AnyBasis,
+        at: Array | None,
+        watch: Stopwatch,
+        progress: Progress | None,
+    ) -> Found:
+        """Solve for the system's right-hand sides."""
+        system, space = self.system, self.space
+        with watch.phase("solve"), single_threaded_blas():
+            h = jax.device_put(tuple(part.h for part in system.asked))
+            widths = tuple(draw.columns for draw in space.draws)
+            own = self.statements, h, self.given, self.leaves, self.merged
+            y, missed = jax.device_get(fit_cells(*own, self.grid, widths))
+            a = self._unfiltered(y)
+        with watch.phase("measure"), single_threaded_blas():
+            everywhere = Kind(np.arange(system.cells.count), space, (), ())
+            apart = jumps(system, (everywhere,), (y.T,))
+        result = SolverResult(None, 0, Stop.DIRECT, History(), 0.0)
+        return Found(a, result, self._residuals(missed), apart)
+
+    def _unfiltered(self, y: Array) -> Array:
+        """From the filtered unknowns of all cells to the coefficients of all features."""
+        parts = []
+        for f, own in enumerate(self.system.bases):
+            mine = y[:, self.space.starts[f] : self.space.starts[f + 1]] / self.space.units[f]
+            a = np.zeros((len(y), own.width))
+            a[:, : own.features.columns] = self.space.draws[f].coefficients(mine.T).T
+            parts.append(a.ravel())
+        return np.concatenate(parts)
+
+    def _residuals(self, missed: Sequence[Array]) -> dict[str, float]:
+        """Root mean square of what every statement misses, in its own units."""
+        squares: dict[str, float] = {}
+        for part, own in zip(self.system.asked, missed, strict=True):
+            squares[part.name] = squares.get(part.name, 0.0) + float(np.sum(own / part.unit))
+        return {name: math.sqrt(value) for name, value in squares.items()}
+
+    def described(self, basis: AnyBasis) -> dict[str, Any]:
+        """What a report says of how subdomains are joined."""
+        return {
+            "coupling": "interfaces",
+            "traces": self.system.traces,
+            "distinct_subdomains": self.system.cells.count,
+            "reused_subdomains": 0,
+        }
+
+    def conditions(self) -> dict[str, float | None]:
+        """kappa of the rows of a draw before and after its filter, and of the worst cell's rows in
+        the basis that the filter leaves."""
+        draws = [draw.condition for draw in self.space.draws]
+        return {
+            "M": max(one for one, _ in draws),
+            "M_hat": max(one for _, one in draws),
+            "preconditioned": self.condition,
+        }
+
+    @property
+    def columns_kept(self) -> int:
+        return self.system.cells.count * self.space.columns
