@@ -148,7 +148,7 @@ POISSON_3D = Entry(
     {
         "best": Preset(
             {"n": 2.0},
-            side_by_side(2, 300, 3),
+            side_by_side(2, 600, 3),
             poisson_3d,
             fixed(23, 23, 23),
             "what a tolerance chose, frozen: relative L2 error 6e-6",
@@ -176,7 +176,7 @@ ANISOTROPIC_HEAT = Entry(
     {
         "best": Preset(
             {"T": 5.0},
-            side_by_side((16, 1, 2), 480, 3),
+            side_by_side((16, 1, 2), 520, 3),
             anisotropic_heat,
             fixed(127, 23, 11),
             "what a tolerance chose, frozen: relative L2 error 2e-6",

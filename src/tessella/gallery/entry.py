@@ -358,7 +358,7 @@ def _basis(problem: Problem, method: Method, features: RandomFeatures, seed: int
 def side_by_side(
     subdomains: int | tuple[int, ...], features: int, dimension: int, bandwidth: float = 1.0
 ) -> Method:
-    """A frozen outcome of `tol`: subdomains side by side, sines, NestedQR."""
+    """A frozen outcome of `tol`: subdomains side by side, sines, joined by maps."""
     drawn = default_features(features, dimension)
     return Method(
         subdomains=subdomains,

@@ -7,7 +7,7 @@ from typing import Any
 from tessella.arrays import namespace
 from tessella.conditions import Dirichlet, Transmission
 from tessella.domain import Box
-from tessella.gallery.entry import Entry, Method, Preset, fixed, need_positive
+from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
 from tessella.operators import Laplacian
 from tessella.problem import Equation, Problem
 from tessella.regions import Divided
@@ -50,14 +50,7 @@ INCLUSION = Entry(
     {
         "best": Preset(
             {"contrast": 10.0},
-            Method(
-                subdomains=6,
-                features=100,
-                scale=1.5,
-                sigma=1e-12,
-                oversampling=3.0,
-                solver="nested-qr",
-            ),
+            side_by_side(8, 180, 2),
             inclusion,
             fixed(81, 81),
             "a field of its own in each material",

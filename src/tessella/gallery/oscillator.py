@@ -73,7 +73,7 @@ OSCILLATOR = Entry(
         ),
         "best": Preset(
             {"omega0": 60.0, "mu": 4.0},
-            side_by_side(20, 24, 1),
+            side_by_side(30, 20, 1),
             harmonic_oscillator,
             _best_counts,
             "what a tolerance chose, frozen: error 2e-14, in hundredths of a second once compiled",

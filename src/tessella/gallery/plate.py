@@ -48,7 +48,7 @@ PLATE = Entry(
     {
         "best": Preset(
             {"n": 2.0},
-            side_by_side(2, 200, 2),
+            side_by_side(2, 220, 2),
             plate,
             fixed(100, 100),
             "what a tolerance chose, frozen: relative L2 error 8e-11",

@@ -12,7 +12,7 @@ import numpy as np
 from tessella.conditions import Dirichlet
 from tessella.domain import Array, Box, Domain
 from tessella.enrichment import Corner
-from tessella.gallery.entry import Entry, Method, Preset
+from tessella.gallery.entry import Entry, Preset, side_by_side
 from tessella.operators import Laplacian
 from tessella.problem import Equation, Problem, Reference
 from tessella.reference.four_holes import CENTRES, RADIUS, table
@@ -62,22 +62,10 @@ def _counts(_: tuple[int, ...]) -> tuple[int, ...]:
     return (101, 101)
 
 
-def _blended(subdomains: int, features: int) -> Method:
-    """Overlapping subdomains as `tol` takes them on a shape."""
-    return Method(
-        subdomains=subdomains,
-        features=features,
-        scale=1.5,
-        sigma=1e-12,
-        oversampling=3.0,
-        solver="nested-qr",
-    )
-
-
 FOUR_HOLES = Entry(
     "four-holes",
     "Laplace(u) = 0 on a square with four holes",
-    {"best": Preset({}, _blended(8, 125), four_holes, _counts, "error 2e-7 relative L2")},
+    {"best": Preset({}, side_by_side(10, 200, 2), four_holes, _counts, "error 2e-10 relative L2")},
 )
 
 L_SHAPE = Entry(
@@ -86,7 +74,7 @@ L_SHAPE = Entry(
     {
         "best": Preset(
             {},
-            dataclasses.replace(_blended(4, 64), enriched=1),
+            dataclasses.replace(side_by_side(4, 64, 2), enriched=1),
             l_shape,
             _counts,
             "its singular function as enrichment: error 1e-15, without it 5 percent",

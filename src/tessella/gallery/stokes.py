@@ -61,7 +61,7 @@ STOKES = Entry(
     {
         "best": Preset(
             {"distance": 0.3},
-            side_by_side((4, 4), 160, 2, 0.7),
+            side_by_side((4, 4), 200, 2, 0.7),
             stokes,
             fixed(80, 80),
             "chosen by hand, after what a tolerance found",
