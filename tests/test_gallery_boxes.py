@@ -28,7 +28,7 @@ NAMES = [
     "fokker-planck",
     "wave-1d",
 ]
-SMALLER = {"anisotropic-heat": {"features": 300}, "poisson-3d": {"features": 200}}
+SMALLER = {"anisotropic-heat": {"features": 300}, "poisson-3d": {"features": 300}}
 """Where the preset takes longer than a test should."""
 
 

@@ -1,21 +1,15 @@
 """Cells joined by their maps: the same exchange as one dense system of equations, in any order."""
 
 import itertools
-from typing import NamedTuple
 
 import numpy as np
 import pytest
 
-from tessella.cells.exchanging import exchanged
-from tessella.cells.joining import Face, Sizes, order, wire
+from tessella.cells.exchanging import Exchanged
+from tessella.cells.joining import Face, Sizes, order
 from tessella.cells.merging import Maps, distinct_members, merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange
-
-
-class Crossing(NamedTuple):
-    face: int
-    side: int
 
 
 class Grid:
@@ -73,10 +67,6 @@ class Grid:
     def _leaf(self, stage):
         if stage.cells is None:
             return None, None
-        if stage.cells[0] < 0:
-            T = wire(stage.sizes)[None]
-            nothing = np.zeros((1, self.sums, T.shape[2]))
-            return Maps(T, nothing, (b"wire",)), np.zeros(stage.count, dtype=int)
         names = [self.maps[cell][2] for cell in stage.cells]
         distinct = sorted(set(names))
         own = [self.maps[stage.cells[names.index(name)]] for name in distinct]
@@ -113,8 +103,7 @@ def taken(joined, c, values=()):
     plan, values = joined.order, np.array(values)
     data, parts = [], []
     for stage in plan.stages:
-        nothing = np.zeros(sum(stage.sizes.given))
-        own = [c[j] if j >= 0 else nothing for j in stage.cells or ()]
+        own = [c[j] for j in stage.cells or ()]
         data.append(np.stack(own) if own else None)
         parts.append(np.zeros((len(own), len(values))) if own else None)
     found, result = joined.solve(data, parts, values)
@@ -131,7 +120,6 @@ GRIDS = {
     "a ring of two": ((2,), {"around": (0,)}),
     "a tube": ((3, 2), {"around": (0,), "up": 2}),
     "a torus": ((2, 3), {"around": (0, 1), "up": 2}),
-    "its own neighbour": ((1, 3), {"around": (0,), "up": 2}),
 }
 
 
@@ -164,8 +152,8 @@ def test_the_order_of_joining_does_not_matter(rng, axes):
 def test_an_iteration_finds_what_merging_finds(rng):
     grid = Grid(rng, (3, 3), around=(1,))
     planned, c = grid.planned(), grid.data(rng)
-    ports = [[Crossing(*port) for port in own] for own in grid.ports]
-    iterated = exchanged(*planned, grid.faces, ports, Exchange(tolerance=1e-13))
+    plan, maps, distinct = planned
+    iterated = Exchanged(plan, Exchange(tolerance=1e-13), tuple(maps), tuple(distinct))
     direct, _ = taken(merge(*planned, np.zeros(0)), c)
     found, result = taken(iterated, c)
     np.testing.assert_allclose(np.concatenate(found), np.concatenate(direct), atol=1e-11)
@@ -224,13 +212,15 @@ def test_joins_are_taken_from_the_shelf(rng):
 
 def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):
     grid = Grid(rng, (4, 3), free=1)
-    plan, _, _ = grid.planned()
+    planned = grid.planned()
+    plan = planned[0]
     singles = sorted(j for s in plan.stages if s.cells is not None for j in s.cells)
     assert singles == list(range(12))
     assert sum(s.count for s in plan.stages if s.cells is None) == 11
     closed = sum(len(s.closed) * s.count for s in plan.stages)
     assert closed == len([f for f in grid.faces if f.below >= 0])
-    assert plan.left_open == ((len(grid.faces) - 1, 0),)
+    merged = merge(*planned, np.zeros(0))
+    assert merged.open_places.tolist() == [plan.size - 1], "the last face has nobody below"
 
 
 def test_the_predicted_work_is_cubic_in_the_numbers_on_a_face(rng):

@@ -51,7 +51,7 @@ def solve(
     activation: str | Activation | None = None,
     depth: int = 1,
     enrichment: ByField = (),
-    oversampling: float = 2.0,
+    oversampling: float | None = None,
     sigma: float | None = None,
     seed: int = 0,
     basis: AnyBasis | None = None,
@@ -80,7 +80,7 @@ def solve(
     faster at equal error. `shared` gives all subdomains one draw (the default there), so
     that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh of scale 1
     filtered at 1e-10 with overlap, and to sines of a bandwidth that fits `features` filtered at
-    1e-14 side by side.
+    1e-14 side by side; `oversampling`, points per feature, to 2 and 1.5.
 
     `enrichment` are functions the solution is known to contain, e.g. a corner's singularity or a
     boundary layer, as extra columns of every subdomain (see `Enrichment`); of a system, those of
@@ -120,7 +120,7 @@ def solve(
             filter=filter,
             coupling=None if coupling == "overlap" else coupling,
             depth=None if depth == 1 else depth,
-            oversampling=None if oversampling == 2.0 else oversampling,
+            oversampling=oversampling,
             solver=None if solver == "auto" else solver,
             condition=condition or None,
             estimate=estimate,
@@ -181,7 +181,7 @@ def parts(
     scale: float | None = None,
     activation: str | Activation | None = None,
     depth: int = 1,
-    oversampling: float = 2.0,
+    oversampling: float | None = None,
     sigma: float | None = None,
     seed: int = 0,
     basis: AnyBasis | None = None,
@@ -225,9 +225,11 @@ def parts(
             f"{problem.domain!r}: decompose the problem's domain"
         )
     if collocation is not None:
-        _refuse_both("collocation", (oversampling,), (2.0,))
+        _refuse_both("collocation", (oversampling,), (None,))
     if filter is not None:
         _refuse_both("filter", (sigma,), (None,))
+    if oversampling is None:
+        oversampling = SIDE_BY_SIDE_POINTS if is_glued(basis) else OVERLAP_POINTS
     collocation = collocation or Grid(oversampling)
     if sigma is None:
         sigma = SIDE_BY_SIDE_SIGMA if is_glued(basis) else OVERLAP_SIGMA
@@ -241,6 +243,10 @@ COUPLINGS = ("overlap", "interfaces")
 
 OVERLAP_SIGMA, SIDE_BY_SIDE_SIGMA = 1e-10, 1e-14
 """Default thresholds of the filter."""
+
+OVERLAP_POINTS, SIDE_BY_SIDE_POINTS = 2.0, 1.5
+"""Points per feature. With windows twice as many as features; in cells, whose incoming data are
+rows too, the error does not change from 1.3 to 2.5."""
 
 GPU_WORK = 3e10
 """From this on a step of `tol` is solved on a GPU, if there is one: some 15 s on two cores. Every
@@ -322,7 +328,7 @@ def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> An
 
 def with_basis(basis: AnyBasis) -> Parts:
     """What `tol` solves with on a basis it has chosen."""
-    return Parts(basis, Grid(2.0), RRQR(SIDE_BY_SIDE_SIGMA), None)
+    return Parts(basis, Grid(SIDE_BY_SIDE_POINTS), RRQR(SIDE_BY_SIDE_SIGMA), None)
 
 
 def _enrichment_of(field: str, given: ByField, problem: Problem) -> tuple[Enrichment, ...]:

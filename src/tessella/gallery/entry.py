@@ -366,7 +366,7 @@ def side_by_side(
         activation="sin",
         scale=bandwidth * drawn.scale,
         sigma=SIDE_BY_SIDE_SIGMA,
-        oversampling=2.0,
+        oversampling=1.5,
         coupling="interfaces",
         solver="auto",
     )

@@ -22,8 +22,8 @@ R = TypeVar("R")
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-SMALL = 3e8
-"""Flops that one core does in about a hundredth of a second."""
+SMALL = 1e8
+"""Flops that one core does in a few thousandths of a second."""
 
 
 def side_by_side(
