@@ -23,6 +23,7 @@ from tessella.enrichment import Enrichment, Functions, as_enrichment
 from tessella.estimate import disagreement
 from tessella.features import Activation, RandomFeatures
 from tessella.linalg.iteration import Progress
+from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver
 from tessella.memory import peak_mib
@@ -312,8 +313,27 @@ def for_fields(problem: Problem, bases: Sequence[Basis]) -> AnyBasis:
     return Fields(**dict(zip(problem.fields, bases, strict=True)))
 
 
+BLENDED_SCALE = 1.5
+"""Bandwidth of overlapping subdomains' features where `tol` takes them."""
+
+
+def overdetermined(problem: Problem) -> bool:
+    """Whether more equations hold than there are unknowns."""
+    return not problem.domain.regions and len(problem.equations) > len(problem.fields)
+
+
 def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> AnyBasis:
-    """The basis of a plan."""
+    """The basis of a plan: cells, or overlapping subdomains where more equations hold than there
+    are unknowns. What such equations say together about a wall without conditions is known to the
+    least squares of the whole, and to no cell."""
+    if overdetermined(problem):
+        blended = RandomFeatures(plan.features, scale=plan.bandwidth * BLENDED_SCALE)
+        cover = Decomposition(problem.domain, plan.subdomains)
+        each = [
+            Basis(cover, blended, own, enrichment=_enrichment_of(field, enrichment, problem))
+            for own, field in enumerate(problem.fields, seed)
+        ]
+        return for_fields(problem, each)
     tiling = off_regions(Tiling.of_widths(problem.domain, plan.slabs, plan.cut))
     features = default_features(plan.features, problem.domain.dimension)
     features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
@@ -328,6 +348,8 @@ def _planned(problem: Problem, plan: Plan, seed: int, enrichment: ByField) -> An
 
 def with_basis(basis: AnyBasis) -> Parts:
     """What `tol` solves with on a basis it has chosen."""
+    if not is_glued(basis):
+        return Parts(basis, Grid(3.0), RRQR(1e-12), NestedQR())
     return Parts(basis, Grid(SIDE_BY_SIDE_POINTS), RRQR(SIDE_BY_SIDE_SIGMA), None)
 
 

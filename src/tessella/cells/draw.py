@@ -12,7 +12,8 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from hashlib import blake2b
 from typing import Any
 
 import jax
@@ -23,6 +24,15 @@ from tessella.domain import Array
 from tessella.features import Layer, RandomFeatures, deep_derivatives, shallow_derivatives
 from tessella.linalg.threads import single_threaded_blas
 from tessella.operators import Orders
+
+
+def digest(*parts: bytes) -> bytes:
+    """A name for numbers: equal ones have the same."""
+    made = blake2b(digest_size=16)
+    for part in parts:
+        made.update(len(part).to_bytes(8, "little"))
+        made.update(part)
+    return made.digest()
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,6 +47,11 @@ class Slot:
     lasting: bool = False
     """Whether others use it too, so that what features are there is worth remembering."""
 
+    @cached_property
+    def name(self) -> bytes:
+        """The digest of its numbers."""
+        return digest(self.points.tobytes(), self.weights.tobytes())
+
     def __len__(self) -> int:
         return len(self.points)
 
@@ -47,6 +62,7 @@ class Features:
 
     features: RandomFeatures
     layers: tuple[Layer, ...]
+    name: bytes
     _kept: dict[tuple[int, Orders], tuple[Slot, Array]] = field(default_factory=dict, repr=False)
 
     @property
@@ -92,7 +108,7 @@ def _known_features(features: RandomFeatures, numbers: bytes, shapes: tuple[int,
         weights = one[start:end].reshape(width, fan_in)
         layers.append(Layer(weights, one[end : end + width]))
         start = end + width
-    return Features(features, tuple(layers))
+    return Features(features, tuple(layers), digest(repr(features).encode(), numbers))
 
 
 def drawn(features: RandomFeatures, layers: Sequence[Layer], cell: int) -> Features:
@@ -114,6 +130,7 @@ class Draw:
     kept: np.ndarray
     R: Array | None
     condition: tuple[float, float]
+    name: bytes
     _tables: dict[tuple[int, Orders], tuple[Slot, Array]] = field(default_factory=dict, repr=False)
 
     @property
@@ -159,12 +176,12 @@ class Draw:
 
 def unfiltered(features: Features) -> Draw:
     """All features as they are, for cells that filter their own."""
-    return Draw(features, np.arange(features.columns), None, (1.0, 1.0))
+    return Draw(features, np.arange(features.columns), None, (1.0, 1.0), features.name)
 
 
 def absent(features: Features) -> Draw:
     """Of an unknown that does not live in a cell: nothing."""
-    return Draw(features, np.zeros(0, dtype=np.int64), np.zeros((0, 0)), (1.0, 1.0))
+    return Draw(features, np.zeros(0, dtype=np.int64), np.zeros((0, 0)), (1.0, 1.0), b"")
 
 
 Weighted = tuple[tuple[Slot, tuple[tuple[Orders, int], ...]], ...]
@@ -176,21 +193,22 @@ class Draws:
 
     def __init__(self, most: int = 64) -> None:
         self.most = most
-        self._known: dict[object, Draw] = {}
+        self._known: dict[bytes, Draw] = {}
 
     def get(self, features: Features, asked: Weighted, sigma: float) -> Draw:
-        key = (id(features), tuple((id(slot), wanted) for slot, wanted in asked), sigma)
+        wanted = repr((sigma, [(slot.name, one) for slot, one in asked])).encode()
+        key = digest(features.name, wanted)
         if key not in self._known:
             while len(self._known) >= self.most:
                 self._known.pop(next(iter(self._known)))
-            self._known[key] = _filter(features, asked, sigma)
+            self._known[key] = _filter(features, asked, sigma, key)
         return self._known[key]
 
 
 DRAWS = Draws()
 
 
-def _filter(features: Features, asked: Weighted, sigma: float) -> Draw:
+def _filter(features: Features, asked: Weighted, sigma: float, name: bytes) -> Draw:
     rows = np.concatenate(
         [
             2.0**weight * np.sqrt(slot.weights)[:, None] * features.table(slot, alpha)
@@ -209,6 +227,7 @@ def _filter(features: Features, asked: Weighted, sigma: float) -> Draw:
         pivots[:r] - 1,
         np.asfortranarray(R[:r, :r]),
         (float(size[0]) / low if low > 0 else math.inf, float(size[0] / size[r - 1])),
+        name,
     )
 
 

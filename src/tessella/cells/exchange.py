@@ -145,6 +145,8 @@ def _along(problem: Problem, axis: int, orders: Array, means: Means) -> Along:
         n = {1: m, -1: 0}.get(one_way, m // 2)
         if not one_way and m % 2:
             n = m // 2 + (_sign(field, axis, m, means) > 0)
+            if len(orders) == 1 and start + end == m:
+                n = start
         extra = _passengers(field, axis, passengers, means) if m == 2 else ()
         low, high = _split(field, m, n, extra)
         below += low

@@ -27,6 +27,7 @@ from tessella.domain import Array
 from tessella.linalg.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.threads import single_threaded_blas
+from tessella.memory import require
 from tessella.problem import Problem
 from tessella.report import Stopwatch
 
@@ -334,6 +335,11 @@ def _factored(
     """Maps of all cells, and the way they are joined."""
     kinds, kind_of = find_kinds(system, space_of, made)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
+    require(
+        sum(_bytes(k) for k, old in zip(kinds, known, strict=True) if old is None),
+        f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
+        "use fewer features or subdomains, or a lower trace_degree",
+    )
     mapped = map_kinds(kinds, system.asked, sigma, known)
     _check_finite(kinds, mapped)
     if shelf is not None:
@@ -345,6 +351,11 @@ def _factored(
     maps = [None if one is None else one[0] for one in leaves]
     distinct = distinct_members(plan, [None if one is None else one[1] for one in leaves])
     note = ""
+    if isinstance(solver, Exchange) and system.sums:
+        raise ValueError(
+            "integrals and measurements of the whole are solved for at the last join: use "
+            "solver='merging', or leave it out"
+        )
     if solver is None:
         solver, note = chosen(plan, distinct, bool(system.sums))
     joined: Merged | Exchanged
@@ -357,6 +368,14 @@ def _factored(
     return CellFactors(
         system, tuple(made), space_of, tuple(kinds), kind_of, tuple(mapped), joined, again, note
     )
+
+
+def _bytes(kind: Kind) -> int:
+    """Of a kind's factor and map."""
+    r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
+    taken = sum(m.shape[1] for p in kind.ports for m in p.modes_taken)
+    given = sum(m.shape[1] for p in kind.ports for m in p.modes_given)
+    return 8 * (r * r + r * (taken + given) + taken * given)
 
 
 def _is_loose(kind: Kind, mapped: Mapped) -> bool:

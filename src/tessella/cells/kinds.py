@@ -9,7 +9,8 @@ from uuid import uuid4
 
 import numpy as np
 
-from tessella.cells.leaves import Kind, Space, kind_name
+from tessella.cells.draw import digest
+from tessella.cells.leaves import Kind, Space
 from tessella.cells.rows import Asked
 from tessella.cells.system import CellSystem
 from tessella.domain import Array
@@ -18,7 +19,7 @@ from tessella.domain import Array
 def _digests(part: Asked) -> list[bytes]:
     """Of every member's rows: equal rows, equal digests."""
     tables = [part.symbol[key] for key in sorted(part.symbol)]
-    head = repr((part.name, sorted(part.symbol), id(part.slot) if part.slot.lasting else None))
+    head = repr((part.name, sorted(part.symbol), part.slot.name))
     if tables and all(np.array_equal(t, np.broadcast_to(t[:1], t.shape)) for t in tables):
         tables = [t[:1] for t in tables]
     count = len(tables[0]) if tables else 1
@@ -27,8 +28,6 @@ def _digests(part: Asked) -> list[bytes]:
         made = blake2b(head.encode(), digest_size=16)
         for t in tables:
             made.update(t[i].tobytes())
-        if not part.slot.lasting:
-            made.update(part.slot.points.tobytes())
         found.append(made.digest())
     return found * len(part.members) if count == 1 and len(part.members) > 1 else found
 
@@ -43,10 +42,10 @@ def find_kinds(
         for i, (j, name) in enumerate(zip(part.members.tolist(), _digests(part), strict=True)):
             parts[j].append(name)
             rows[j].append((number, i))
-    for total in system.sums:
+    for number, total in enumerate(system.sums):
         for part in total.parts:
             for j, name in zip(part.members.tolist(), _digests(part), strict=True):
-                parts[j].append(b"sum" + name)
+                parts[j].append(b"sum%d" % number + name)
     reached = system.enriching.reached if system.enriching.count else np.zeros(0, dtype=bool)
     known: dict[bytes, int] = {}
     members: list[list[int]] = []
@@ -57,8 +56,8 @@ def find_kinds(
         if key not in port_names:
             port_names[key] = repr(key).encode()
         space = int(space_of[j])
-        head = repr(([id(draw) for draw in spaces[space].draws], spaces[space].units))
-        name = kind_name([head.encode(), port_names[key], *parts[j]])
+        head = repr(([draw.name for draw in spaces[space].draws], spaces[space].units))
+        name = digest(head.encode(), port_names[key], *parts[j])
         if len(reached) and reached[j]:
             name = uuid4().bytes  # functions of absolute places: like no other
         if name not in known:

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -420,10 +419,3 @@ def _divided(rows: Array, R: Array) -> Array:
     if not rows.size:
         return np.zeros((len(rows), len(R)))
     return np.ascontiguousarray(lapack.dtrtrs(R, np.asfortranarray(rows.T), trans=1)[0].T)
-
-
-def kind_name(parts: Sequence[bytes]) -> bytes:
-    made = blake2b(digest_size=16)
-    for part in parts:
-        made.update(part)
-    return made.digest()

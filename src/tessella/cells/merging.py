@@ -123,7 +123,7 @@ class Whole:
     def solve(self, right: Array, sums: Array) -> tuple[Array, Array]:
         """in_A3 and what comes in outside, (1, n) each."""
         if self.factors is not None:
-            x = lapack.dgetrs(*self.factors, right)[0]
+            x = lapack.dgetrs(*self.factors, np.concatenate([right, sums]))[0]
         elif self.rows.size:
             weight = np.concatenate([np.ones(len(right)), self.weights])
             given = weight * np.concatenate([right, sums])

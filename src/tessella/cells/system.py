@@ -17,12 +17,13 @@ from tessella.cells.exchange import Along, exchange
 from tessella.cells.glued import Glued, GluedBasis
 from tessella.cells.joining import Face
 from tessella.cells.leaves import Port
-from tessella.cells.rows import Asked, Stating
+from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.tiled import Cells, blown, cells_of, open_ports, ports_of
 from tessella.collocation import Grid
 from tessella.conditions import IntegralCondition, PointCondition
 from tessella.domain import Array, Box
+from tessella.memory import require
 from tessella.operators import function_values
 from tessella.problem import Problem
 
@@ -117,6 +118,18 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     return replace(system, ports=tuple(map(tuple, ports)), faces=tuple(faces))
 
 
+def _check_sizes(problem: Problem, basis: GluedBasis, inner: Sequence[Place]) -> None:
+    """Refuse tables that would not fit, before they are made."""
+    points = sum(len(p.members) * len(p.slot) for p in inner)
+    axes = problem.domain.axes
+    orders = {t.orders for e in problem.equations for t in e.operator.expand(axes)}
+    require(
+        16 * points * len(problem.equations) * (len(orders) * len(problem.fields) + 1),
+        f"{basis.decomposition.count:,} subdomains with {points:,} points",
+        "use fewer features, subdomains or points",
+    )
+
+
 def _same_rows(a: Asked, b: Asked) -> bool:
     if a.symbol.keys() != b.symbol.keys() or not np.array_equal(a.members, b.members):
         return False
@@ -134,6 +147,7 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     columns = max(own.features.columns for own in basis.levels)
     stating = Stating(problem, cells.centres, cells.half_widths, cells.volumes, columns)
     inner = cells.inner()
+    _check_sizes(problem, basis, inner)
     asked = [part for e in problem.equations for part in stating.equation(e, inner)]
     stating.learn(asked)
     along = exchange(problem, stating.points(inner)[:: max(1, cells.count // 4)])
@@ -161,10 +175,16 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
                 for p in cells.on(problem, name)
             ]  # fmt: skip
             asked += stating.condition(condition, places)
-    return CellSystem(
+    system = CellSystem(
         problem, basis, cells, stating, along, tuple(asked), tuple(sums),
         tuple(map(tuple, ports)), tuple(faces),
     )  # fmt: skip
+    if system.rows < basis.columns and plain:
+        raise ValueError(
+            f"the system has fewer rows than columns ({system.rows} < {basis.columns}): raise "
+            f"oversampling (or points_per_axis), or use fewer features"
+        )
+    return system
 
 
 def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list[Asked]:

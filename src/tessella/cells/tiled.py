@@ -13,7 +13,7 @@ import numpy as np
 from numpy.polynomial import legendre
 
 from tessella.cells import slots
-from tessella.cells.draw import DRAWS, Slot, absent, drawn, powers, unfiltered
+from tessella.cells.draw import DRAWS, Slot, absent, digest, drawn, powers, unfiltered
 from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import KAPPA, Along, Datum, wind
 from tessella.cells.faces import Side, interior_faces
@@ -268,6 +268,7 @@ def ports_of(
         smaller.append(tuning * KAPPA * float(k))
     pulls_of: dict[tuple[object, ...], tuple[float, ...]] = {}
     modes = [_face_modes(cells, along, P, smaller, enriching, n) for n in range(len(cells.faces))]
+    names = [_modes_name(own, P[face.axis]) for own, face in zip(modes, cells.faces, strict=True)]
     faces = [
         Face(below, above, *(sum(p.shape[1] for p in own) for own in modes[number]))
         for number, (_, below, above, *_) in enumerate(cells.faces)
@@ -278,13 +279,14 @@ def ports_of(
             face = cells.faces[number]
             taken, given = crossing(along[axis], face, side)
             area = 1.0 if part == WHOLE else 0.5 ** (cells.half_widths.shape[1] - 1)
-            slot, label = cells.slot((axis, side, part)), (axis, side, part)
+            slot = cells.slot((axis, side, part))
+            label: tuple[object, ...] = (axis, side, part)
             if face.custom is not None:
                 slot = face.custom.above if side == 0 else face.custom.below
                 area = face.custom.measure / float(
                     np.prod(np.delete(2 * cells.half_widths[cell], axis))
                 )
-                label = (number, side, id(slot))
+                label = (axis, side, slot.name)
             k = float(stating.k[cell, axis])
             key = (label, face.field, face.wind, kappa, cells.half_widths[cell].tobytes())
             if key not in pulls_of:
@@ -306,10 +308,17 @@ def ports_of(
                     kappa,
                     pulls_of[key],
                     half,
-                    (*label, face.field, face.wind, kappa, half, pulls_of[key]),
+                    (*label, face.field, face.wind, kappa, half, pulls_of[key], *names[number]),
                 )
             )
     return ports, faces
+
+
+def _modes_name(modes: Sequence[Sequence[Array]], usual: Array) -> tuple[bytes, ...]:
+    """Tells a face whose functions are not the usual ones from others."""
+    if all(own is usual for data in modes for own in data):
+        return ()
+    return tuple(digest(own.tobytes()) for data in modes for own in data)
 
 
 def crossing(along: Along, face: Between, side: int) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:

@@ -14,7 +14,7 @@ from tessella.baselines import Training, fbpinn, pinn
 from tessella.basis import AnyBasis, Basis
 from tessella.cells.glued import Glued, default_features
 from tessella.cells.shaped import off_regions
-from tessella.cells.solvers import solver_named
+from tessella.cells.solvers import CELL_SOLVERS, solver_named
 from tessella.collocation import Grid
 from tessella.decomposition import Decomposition
 from tessella.enrichment import Enrichment
@@ -59,6 +59,13 @@ class Method:
     """Of as-cg's pseudo-inverses; 1e-15 is what the paper's runs used, 1e-13 is more accurate."""
     streamed: bool = False
     """True adds as-cg's pseudo-inverses up one by one, where all of them at once do not fit."""
+
+    @property
+    def own_solver(self) -> str:
+        """The solver if none is named; cells, which `--set coupling=interfaces` may have put in
+        the place of overlapping subdomains, choose their own."""
+        other = self.coupling == "interfaces" and self.solver not in CELL_SOLVERS
+        return "auto" if other else self.solver
 
 
 @dataclass(frozen=True)
@@ -187,7 +194,7 @@ class Entry:
         chosen = self.preset(preset)
         problem, basis, method = self.parts(preset, seed, settings)
         options = {k: getattr(method, k) for k in _ITERATIVE}
-        rule, engine = solver_named(solver or method.solver, method.sigma, options)
+        rule, engine = solver_named(solver or method.own_solver, method.sigma, options)
         solution = solve(
             problem,
             basis=basis,
@@ -228,7 +235,7 @@ class Entry:
         else:
             problem, basis, method = self.parts(preset, seed, settings)
             options = {k: getattr(method, k) for k in _ITERATIVE}
-            rule, engine = solver_named(solver or method.solver, method.sigma, options)
+            rule, engine = solver_named(solver or method.own_solver, method.sigma, options)
             grid, kept = Grid(method.oversampling), dataclasses.asdict(method)
             how = {"basis": basis, "collocation": grid, "filter": rule, "solver": engine or "auto"}
         marched = march(problem, slabs, progress=progress, **how)
