@@ -12,7 +12,7 @@ from tessella.algorithm import Factored
 from tessella.cells.factors import CellFactors
 from tessella.march import _Track, until
 from tessella.marched import Slab
-from tessella.solve import SIDE_BY_SIDE_SIGMA, with_basis
+from tessella.solve import SIDE_BY_SIDE_POINTS, SIDE_BY_SIDE_SIGMA, with_basis
 
 PI = np.pi
 SIDE = {"subdomains": (2, 1), "features": 60, "coupling": "interfaces"}
@@ -170,7 +170,8 @@ def test_a_tolerance_solves_every_slab_with_the_numbers_it_tried(monkeypatch):
     monkeypatch.setattr(module, "with_basis", spy)
     marched = ts.march(wave(1.0), 2, tol=1e-1)
     assert used[0].basis == marched.slabs[0].basis
-    assert (used[0].collocation.oversampling, used[0].filter.sigma) == (2.0, SIDE_BY_SIDE_SIGMA)
+    chosen = used[0].collocation.oversampling, used[0].filter.sigma
+    assert chosen == (SIDE_BY_SIDE_POINTS, SIDE_BY_SIDE_SIGMA)
 
 
 def test_the_estimate_does_not_read_the_exact_solution(marched):

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.basis import AnyBasis
-from tessella.cells.device_merging import Grid, Merged, Numbers, exchange, grid, merge
+from tessella.cells.device_merging import PROMPT, Grid, Merged, Numbers, exchange, grid, merge
 from tessella.cells.draw import Draw, Slot
 from tessella.cells.exchange import orders_along
 from tessella.cells.factors import MAGNIFIED, Found
@@ -84,6 +84,11 @@ Widths = tuple[int, ...]
 # --- programs
 
 
+def _added(x: jax.Array, members: jax.Array, more: jax.Array) -> jax.Array:
+    """x plus what some of its members get, or all."""
+    return x + more if len(more) == len(x) else x.at[members].add(more)
+
+
 def _gram(statement: Statement, widths: Widths) -> jax.Array:
     """M^T M of a statement's rows, (members, r, r)."""
     n = next(table.shape[0] for own in statement.tables for table in own)
@@ -102,7 +107,7 @@ def _gram(statement: Statement, widths: Widths) -> jax.Array:
     return jax.lax.map(one, statement.coefficients, batch_size=together)
 
 
-@partial(jax.jit, static_argnames="widths")
+@partial(jax.jit, static_argnames="widths", compiler_options=PROMPT)
 def map_cells(statements: tuple[Statement, ...], ports: Crossing, widths: Widths) -> Leaves:
     """The maps of all cells."""
     grams = jnp.stack([own.rows.T @ own.rows for own in ports.rows])
@@ -110,8 +115,7 @@ def map_cells(statements: tuple[Statement, ...], ports: Crossing, widths: Widths
     out = jnp.concatenate([own.out for own in ports.rows])
     G = jnp.einsum("jp,prs->jrs", ports.beyond, grams)
     for statement in statements:
-        own = _gram(statement, widths)
-        G = G + own if len(own) == len(G) else G.at[statement.members].add(own)
+        G = _added(G, statement.members, _gram(statement, widths))
     L = jnp.linalg.cholesky(G)
     size = jnp.diagonal(L, axis1=1, axis2=2)
     eye = jnp.broadcast_to(jnp.eye(G.shape[1]), G.shape)
@@ -134,13 +138,13 @@ def _missed(statement: Statement, h: jax.Array, y: Sequence[jax.Array]) -> jax.A
     """Squares of M y - h, summed over every cell's rows, (members,)."""
     values = -h
     for of, coefficients, tables in zip(y, statement.coefficients, statement.tables, strict=True):
-        own = jnp.take(of, statement.members, axis=0)
+        own = of if len(h) == len(of) else jnp.take(of, statement.members, axis=0)
         for c, table in zip(coefficients, tables, strict=True):
             values = values + c * (own @ table.T)
     return jnp.sum(values * values, axis=1)
 
 
-@partial(jax.jit, static_argnames=("grid", "widths"))
+@partial(jax.jit, static_argnames=("grid", "widths"), compiler_options=PROMPT)
 def fit_cells(
     statements: tuple[Statement, ...],
     h: tuple[jax.Array, ...],
@@ -154,7 +158,7 @@ def fit_cells(
     pairs = list(zip(statements, h, strict=True))
     b = jnp.zeros(leaves.inverse.shape[:2])
     for statement, own in pairs:
-        b = b.at[statement.members].add(_projected(statement, own, widths))
+        b = _added(b, statement.members, _projected(statement, own, widths))
     y = jnp.einsum("jrs,js->jr", leaves.inverse, b)
     taken = exchange(grid.order, merged, given * (y @ leaves.out.T))
     y = y + jnp.einsum("jrs,js->jr", leaves.inverse, taken @ leaves.B.T)

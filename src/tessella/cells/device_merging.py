@@ -28,6 +28,11 @@ STEPS = 60
 """Steps after which an inverse is given up: enough for condition numbers of 1e7."""
 
 
+PROMPT = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
+"""Options for programs of many different products: no time is spent on finding the fastest kernel
+for each, which costs ten times as much as it ever gains here."""
+
+
 class Numbers(NamedTuple):
     """How many numbers cross a face across one axis: those taken from below, and from above."""
 
@@ -127,11 +132,21 @@ def _members(stages: tuple[Stage, ...], stage: Stage) -> tuple[np.ndarray, np.nd
     return found[0], found[1]
 
 
+def _some(x: jax.Array, which: np.ndarray, axis: int) -> jax.Array:
+    """Along one axis, the entries with these numbers."""
+    return x.at[(slice(None),) * axis + (which,)].get(mode="promise_in_bounds")
+
+
 def _block(T: jax.Array, rows: np.ndarray, columns: np.ndarray) -> jax.Array:
-    return jnp.take(jnp.take(T, rows, axis=1), columns, axis=2)
+    return _some(_some(T, rows, 1), columns, 2)
 
 
-@partial(jax.jit, static_argnames="grid")
+def _beside(M: jax.Array, left: int, right: int) -> jax.Array:
+    """Matrices with columns of zeros on both sides."""
+    return jnp.pad(M, ((0, 0), (0, 0), (left, right)))
+
+
+@partial(jax.jit, static_argnames="grid", compiler_options=PROMPT)
 def merge(T: jax.Array, grid: Grid) -> Merged:
     """Join all cells, given their maps (J, out, in)."""
     order, stages = grid.order, grid.order.stages
@@ -143,7 +158,7 @@ def merge(T: jax.Array, grid: Grid) -> Merged:
             joins.append(None)
             continue
         a, b = _members(stages, stage)
-        TA, TB = jnp.take(maps[stage.left], a, axis=0), jnp.take(maps[stage.right], b, axis=0)
+        TA, TB = _some(maps[stage.left], a, 0), _some(maps[stage.right], b, 0)
         for child in (stage.left, stage.right):
             if order.last_use[child] == i:
                 maps[child] = None
@@ -163,10 +178,10 @@ def _join(TA: jax.Array, TB: jax.Array, at: joining.Numbers) -> tuple[jax.Array,
     A13, B23 = _block(TA, at.a1_out, at.a3_in), _block(TB, at.b2_out, at.b3_in)
     inverse, regular = inverted(jnp.eye(A33.shape[2]) - B33 @ A33)
     S_a = inverse @ jnp.concatenate([B33 @ A31, B32], axis=2)
-    n1 = A31.shape[2]
-    S_b = (A33 @ S_a).at[:, :, :n1].add(A31)
-    top = (A13 @ S_a).at[:, :, :n1].add(_block(TA, at.a1_out, at.a1_in))
-    low = (B23 @ S_b).at[:, :, n1:].add(_block(TB, at.b2_out, at.b2_in))
+    n1, n2 = len(at.a1_in), len(at.b2_in)
+    S_b = A33 @ S_a + _beside(A31, 0, n2)
+    top = A13 @ S_a + _beside(_block(TA, at.a1_out, at.a1_in), 0, n2)
+    low = B23 @ S_b + _beside(_block(TB, at.b2_out, at.b2_in), n1, 0)
     T = jnp.concatenate([top, low], axis=1)
     return T, Join(inverse, S_a, S_b, A33, B33, A13, B23), regular
 
@@ -236,14 +251,15 @@ def _up(order: Order, merged: Merged, c: jax.Array) -> tuple[list[Any], jax.Arra
         if stage.cells is not None:
             continue
         at, (a, b) = stage.numbers, _members(stages, stage)
-        cA, cB = jnp.take(outs[stage.left], a, axis=0), jnp.take(outs[stage.right], b, axis=0)
-        c3 = cA[:, at.a3_out]
+        cA, cB = _some(outs[stage.left], a, 0), _some(outs[stage.right], b, 0)
+        c3, c4 = _some(cA, at.a3_out, 1), _some(cB, at.b3_out, 1)
         if join is None:
-            return passing, _times(merged.whole.B33, c3) + cB[:, at.b3_out], c3
-        a3 = _times(join.inverse, _times(join.B33, c3) + cB[:, at.b3_out])
+            return passing, _times(merged.whole.B33, c3) + c4, c3
+        a3 = _times(join.inverse, _times(join.B33, c3) + c4)
         b3 = _times(join.A33, a3) + c3
-        own = cA[:, at.a1_out] + _times(join.A13, a3), cB[:, at.b2_out] + _times(join.B23, b3)
-        outs[i], passing[i] = jnp.concatenate(own, axis=1), (a3, b3)
+        cA = _some(cA, at.a1_out, 1) + _times(join.A13, a3)
+        cB = _some(cB, at.b2_out, 1) + _times(join.B23, b3)
+        outs[i], passing[i] = jnp.concatenate([cA, cB], axis=1), (a3, b3)
     raise AssertionError("an order ends with a join")
 
 
@@ -266,6 +282,6 @@ def _down(order: Order, merged: Merged, passing: list[Any]) -> jax.Array:
         )
         for child, members, other, three, at_other, at_three in parts:
             place = np.argsort(np.concatenate([at_other, at_three]))
-            rows = jnp.concatenate([other, three], axis=1)[:, place]
+            rows = _some(jnp.concatenate([other, three], axis=1), place, 1)
             taken[child] = taken[child].at[members].set(rows, unique_indices=True)
     return next(own for s, own in zip(stages, taken, strict=True) if s.cells is not None)
