@@ -20,7 +20,7 @@ from numbers import Real
 import numpy as np
 
 from tessella.collocation import Rows
-from tessella.estimate import Judgement, held_out, judge, residual
+from tessella.estimate import Judgement, Look, compare, held_out, look, loss
 from tessella.linalg.iteration import Progress
 from tessella.marking import errors, split
 from tessella.plan import FEATURES, STRIDE, Plan, first_plan
@@ -142,6 +142,8 @@ class _Walk:
 
     best: Solution
     last: Solution
+    seen: Look
+    best_seen: Look
 
     def __init__(
         self,
@@ -192,7 +194,8 @@ class _Walk:
             plan = following
             self.slow = self.slow + 1 if gain < STALLED else 0
             smooth = gain >= WORTH
-            if smooth and (self.far if self.met else not tuned):
+            exhausted = not tuned and plan.richer() is None and not self.met
+            if smooth and ((self.met and self.far) or exhausted):
                 plan, tuned = self._tuned(plan), True
         return f"estimated error {self.estimate:.1e} <= tol = {self.tol:.1e}"
 
@@ -250,7 +253,7 @@ class _Walk:
         elif not solution.basis.decomposition.equal and self.estimate is not None:
             self.estimate = max(self.estimate, self.by_structure / ALIKE)
         if found.gain > 1:
-            self.best = solution
+            self.best, self.best_seen = solution, self.seen
         if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
             self.lowest = self.estimate, self.best
         report, took = solution.report, watch.total()
@@ -280,10 +283,11 @@ class _Walk:
 
     def _judge(self, solution: Solution) -> Judgement:
         """A solution compared with the best one so far, whose estimate follows."""
+        self.seen = look(solution, self.rows)
         if not self.steps:
-            own = residual(solution, self.rows, solution.report.weights)
+            own = loss(self.seen)
             return Judgement(own, math.inf, math.nan)
-        found = judge(solution, self.best, self.rows)
+        found = compare(self.seen, self.best_seen)
         span = max(found.gain, 1 / max(found.gain, 1e-300))
         if found.gain > 1 or span < self.span:
             self.span, self.estimate = span, found.error

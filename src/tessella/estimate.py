@@ -172,24 +172,30 @@ def _loss(defects: Sequence[Defect], weights: Mapping[str, float]) -> float:
     return math.sqrt(math.fsum(squares))
 
 
+def loss(seen: Look) -> float:
+    """The square root of a solution's own loss at these points."""
+    return _loss(seen.defects, seen.solution.report.weights)
+
+
 MISSED, SIGNIFICANT = 0.3, 1e-3
 """A solution that misses this part of some data is none, unless they are smaller than this part of
 what the operator makes of a function as large as the solution and as wide as the domain."""
 
 
-def _missed(solution: Solution, defects: Sequence[Defect]) -> float:
+def _missed(look: Look) -> float:
     """The largest part of significant data that a solution does not meet; 0 if that is little."""
-    problem, worst = solution.problem, 0.0
-    inside = defects[0].rows.points
-    large = float(np.max(np.abs(solution(inside))))
+    problem, worst = look.solution.problem, 0.0
+    large = float(np.max(np.abs(look.inside)))
     k = 1 / (problem.domain.upper - problem.domain.lower)
-    for part, missed, given in defects:
+    for part, missed, given in look.defects:
         if isinstance(part.source, IntegralCondition) or given == 0:
+            continue
+        if missed <= MISSED * given:
             continue
         made = operator_sizes(problem, part.source.operator, part.points, part.normals, k).max()
         if given > SIGNIFICANT * float(made) * large:
             worst = max(worst, missed / given)
-    return worst if worst > MISSED else 0.0
+    return worst
 
 
 FLAT = 0.01
@@ -200,12 +206,33 @@ all there is to it, and random points seldom meet them."""
 def distance(fine: Solution, coarse: Solution, rows: Sequence[Rows]) -> float:
     """Mean difference inside over the spread of the fine solution: the paper's normalised L1; of
     several unknowns the largest."""
-    inside, shares = rows[0].points, rows[0].shares
-    u = fine(inside).reshape(len(inside), -1)
-    apart = np.abs(u - coarse(inside).reshape(u.shape))
-    difference = np.average(apart, axis=0, weights=shares)
+    return _apart(look(fine, rows), look(coarse, rows))
+
+
+class Look(NamedTuple):
+    """A solution at points it has not seen: what it misses, and its values inside and on the
+    boundary, a column for every unknown."""
+
+    solution: Solution
+    rows: Sequence[Rows]
+    defects: list[Defect]
+    inside: Array
+    edge: Array
+
+
+def look(solution: Solution, rows: Sequence[Rows]) -> Look:
+    inside = rows[0].points
     edge = np.concatenate([part.points[:PER_FACE] for part in rows])
-    span = np.ptp(np.concatenate([u, fine(edge).reshape(len(edge), -1)]), axis=0)
+    values = solution(np.concatenate([inside, edge]))
+    values = values.reshape(len(inside) + len(edge), -1)
+    defects = _defects(solution, rows)
+    return Look(solution, rows, defects, values[: len(inside)], values[len(inside) :])
+
+
+def _apart(fine: Look, coarse: Look) -> float:
+    u, shares = fine.inside, fine.rows[0].shares
+    difference = np.average(np.abs(u - coarse.inside), axis=0, weights=shares)
+    span = np.ptp(np.concatenate([u, fine.edge]), axis=0)
     mean = np.average(u, axis=0, weights=shares)
     spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
     spread = np.maximum(spread, FLAT * span)
@@ -242,13 +269,17 @@ class Judgement:
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:
     """Compare two discretisations at points neither has seen."""
     rows = held_out(solution.problem) if rows is None else rows
-    weights = solution.report.weights
-    defects, others = _defects(solution, rows), _defects(other, rows)
+    return compare(look(solution, rows), look(other, rows))
+
+
+def compare(one: Look, other: Look) -> Judgement:
+    """The same for solutions that have been looked at, weighed as in the first one's loss."""
+    weights = one.solution.report.weights
     seen = None
-    if not (solution.basis.decomposition.equal and other.basis.decomposition.equal):
-        norms = [float(np.linalg.norm(errors(one, rows))) for one in (solution, other)]
+    if not all(x.solution.basis.decomposition.equal for x in (one, other)):
+        norms = [float(np.linalg.norm(errors(x.solution, x.rows))) for x in (one, other)]
         seen = norms[0], norms[1]
-    apart = distance(solution, other, rows)
-    found = Judgement(_loss(defects, weights), _loss(others, weights), apart, seen)
-    missed = _missed(solution, defects) if found.gain > 1 else _missed(other, others)
-    return dataclasses.replace(found, missed=missed)
+    found = Judgement(
+        _loss(one.defects, weights), _loss(other.defects, weights), _apart(one, other), seen
+    )
+    return dataclasses.replace(found, missed=_missed(one if found.gain > 1 else other))

@@ -22,6 +22,9 @@ FEATURES = {
 }
 """Features per subdomain by dimension: few numbers, so that compiled programs are found again."""
 
+START = {1: 1, 2: 2, 3: 1}
+"""The rung of the first plan."""
+
 STRIDE = 2
 """Rungs of that ladder climbed at once, unless one is predicted to be enough."""
 
@@ -100,16 +103,16 @@ def first_plan(problem: Problem) -> Plan:
     least = [
         max(few, round(start * side / max(sides))) for few, side in zip(fewest, sides, strict=True)
     ]
-    filled = FILLED * total_degree(FEATURES[d][0], d)
+    filled = FILLED * total_degree(FEATURES[d][START[d]], d)
     asked = np.maximum(1.0, np.array(degrees(problem)) / filled)
     asked *= min(1.0, CROWD[d] / float(np.prod(asked))) ** (1 / d)
     counts = [max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)]
     tiling = Tiling(domain, counts)
     if not isinstance(domain, Box):
-        return Plan(()).tiled(thick_enough(tiling))
+        return Plan((), rung=START[d]).tiled(thick_enough(tiling))
     for axis, rates in enumerate(layers(problem)):
         for side, rate in enumerate(rates):
             thick = 2 * filled / max(rate, 1e-300)
             if tiling.along(axis)[-side] > THINNER * thick:
                 tiling = tiling.towards(axis, side, thick)
-    return Plan(()).tiled(tiling)
+    return Plan((), rung=START[d]).tiled(tiling)
