@@ -134,7 +134,7 @@ def _constants_are_free(problem: Problem, field: str) -> bool:
         symbol = problem.symbol(part.source.operator, part.points, part.normals, field)
         return bool(np.any(symbol.get(origin, 0.0)))
 
-    return not any(noticed(part) for part in held_out(problem))
+    return not any(noticed(part) for part in held_out(problem, peaked=False))
 
 
 class _Walk:

@@ -60,9 +60,10 @@ DOUBT = 100.0
 """Ratio of true and estimated error from which one of them is doubted."""
 
 
-def held_out(problem: Problem, thorough: bool = False) -> list[Rows]:
+def held_out(problem: Problem, thorough: bool = False, peaked: bool = True) -> list[Rows]:
     """Every equation and condition at random points, which no grid contains; measurements where
-    they were made. Data are looked at for peaks, `thorough` at four times as many points."""
+    they were made. Data are looked at for peaks, `thorough` at four times as many points, unless
+    only coefficients matter (not `peaked`)."""
     domain = problem.domain
     draw, peaks = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
     scale = 4 if thorough else 1
@@ -72,7 +73,7 @@ def held_out(problem: Problem, thorough: bool = False) -> list[Rows]:
     for equation in problem.equations:
         part = Rows(equation, problem.within(equation, interior))
         many = partial(_inside, problem, equation, peaks, scale)
-        rows.append(_with_peaks(part, equation.rhs, many, peaks))
+        rows.append(_with_peaks(part, equation.rhs, many, peaks) if peaked else part)
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
             share = float(np.prod(domain.upper - domain.lower)) / INTERIOR
@@ -81,7 +82,7 @@ def held_out(problem: Problem, thorough: bool = False) -> list[Rows]:
         count = PER_FACE * (NARROW if callable(condition.on) else 1)
         sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
         part = Rows(condition, *condition.places(domain, sample))
-        if not isinstance(condition, PointCondition):
+        if peaked and not isinstance(condition, PointCondition):
             there = partial(_on, problem, condition, peaks, scale)
             part = _with_peaks(part, condition.value, there, peaks)
         rows.append(part)
@@ -127,8 +128,8 @@ def _with_peaks(
     total = float(squares.sum())
     if total == 0 or not math.isfinite(total):
         return part
-    held = np.cumsum(np.sort(squares)[::-1])
-    if np.searchsorted(held, HELD * total) > NARROW_PART * len(x):
+    few = max(1, int(NARROW_PART * len(x)))
+    if float(np.partition(squares, len(x) - few)[-few:].sum()) < HELD * total:
         return part
     chosen = draw.choice(len(x), n, p=squares / total)
     points = np.concatenate([part.points, x[chosen]])

@@ -29,7 +29,7 @@ def gauss(counts: tuple[int, ...]) -> tuple[Array, Array]:
     """Tensor Gauss points on [-1, 1]^d, (n, d), last axis fastest, and weights that sum to 1."""
     if not counts:
         return np.zeros((1, 0)), np.ones(1)
-    rules = [_rule(n) for n in counts]
+    rules = [gauss_rule(n) for n in counts]
     points = np.stack(np.meshgrid(*(x for x, _ in rules), indexing="ij"), axis=-1)
     weights = np.ones(1)
     for _, w in rules:
@@ -37,7 +37,8 @@ def gauss(counts: tuple[int, ...]) -> tuple[Array, Array]:
     return points.reshape(-1, len(counts)), weights
 
 
-_rule = cache(legendre.leggauss)
+gauss_rule = cache(legendre.leggauss)
+"""Points and weights on [-1, 1], found once."""
 
 
 def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
@@ -61,7 +62,7 @@ def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
     ticks, weights = [], np.ones(1)
     for axis in range(d):
         blended = any(level.decomposition.windowed[axis] for level in basis.levels)
-        nodes, shares = legendre.leggauss(max(enough, WINDOWED.get(d, 0) if blended else 0))
+        nodes, shares = gauss_rule(max(enough, WINDOWED.get(d, 0) if blended else 0))
         edges = _edges(basis, axis)
         half = np.diff(edges) / 2
         ticks.append(((edges[:-1] + half)[:, None] + half[:, None] * nodes).ravel())

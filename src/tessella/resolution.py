@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterator, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from numpy.polynomial import legendre
 from tessella.domain import Array, Box
 from tessella.operators import Function, NormalComponent, Term, symbol
 from tessella.problem import Problem
+from tessella.quadrature import gauss_rule
 from tessella.solution import Solution
 from tessella.tiling import Tiling
 
@@ -209,16 +211,21 @@ def _lines(lower: Array, upper: Array, axis: int, nodes: int, draw: np.random.Ge
     """Gauss points on random lines along an axis of a box, shape (LINES, nodes, d)."""
     d = len(lower)
     share = np.repeat(draw.random((LINES, 1, d)), nodes, axis=1)
-    share[..., axis] = (legendre.leggauss(nodes)[0] + 1) / 2
+    share[..., axis] = (gauss_rule(nodes)[0] + 1) / 2
     return lower + (upper - lower) * share
 
 
 def _spectrum(values: Array) -> Array:
     """Squares of the coefficients in orthonormal Legendre polynomials, lines along the rows."""
-    n = values.shape[1]
-    nodes, weights = legendre.leggauss(n)
-    basis = legendre.legvander(nodes, n - 1) * np.sqrt(np.arange(n) + 0.5)
-    return np.asarray((values * weights) @ basis) ** 2
+    return np.asarray(values @ _legendre(values.shape[1])) ** 2
+
+
+@cache
+def _legendre(n: int) -> Array:
+    """From values at Gauss points to coefficients."""
+    nodes, weights = gauss_rule(n)
+    values = legendre.legvander(nodes, n - 1) * np.sqrt(np.arange(n) + 0.5)
+    return np.asarray(weights[:, None] * values)
 
 
 def _degree(function: Function, lines: Array) -> int:

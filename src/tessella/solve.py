@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -26,6 +27,7 @@ from tessella.linalg.iteration import Progress
 from tessella.linalg.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver
+from tessella.linalg.threads import single_threaded_blas
 from tessella.memory import peak_mib
 from tessella.plan import Plan
 from tessella.problem import Problem
@@ -284,7 +286,8 @@ def _solve_to(
     if problem.exact_function is not None:
         few = problem.domain.scatter(2, np.random.default_rng(seed))
         problem.exact_values(few)  # shows a bad one before the work
-    with watch.phase("solve"), on_the_cpu(True):
+    quiet = nullcontext() if overdetermined(problem) else single_threaded_blas()
+    with watch.phase("solve"), on_the_cpu(True), quiet:
         found = refine(problem, tol, engine, patience, progress)
     solution = dataclasses.replace(found.solution, problem=problem)
     with watch.phase("measure"):

@@ -10,7 +10,6 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from numpy.polynomial import legendre
 from scipy import ndimage
 
 from tessella.cells.rim import boundary_points, too_thin
@@ -29,6 +28,7 @@ from tessella.cells.scanning import (
     pieces_of,
 )
 from tessella.geometry import Array
+from tessella.quadrature import gauss_rule
 
 __all__ = [
     "CUT",
@@ -64,7 +64,7 @@ class Part(NamedTuple):
 @cache
 def _gauss(count: int, axes: int) -> tuple[Array, Array]:
     """Gauss points of the unit cube (n, axes), last axis fastest, and weights (n,)."""
-    x, w = legendre.leggauss(count)
+    x, w = gauss_rule(count)
     points = np.stack(np.meshgrid(*[(x + 1) / 2] * axes, indexing="ij"), axis=-1)
     weights = np.stack(np.meshgrid(*[w / 2] * axes, indexing="ij"), axis=-1)
     return points.reshape(-1, axes), weights.reshape(-1, axes).prod(axis=1)

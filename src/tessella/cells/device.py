@@ -51,8 +51,8 @@ class Statement(NamedTuple):
     """What makes the rows of one statement in its cells: per unknown, the coefficients (members, n)
     of every derivative, and these of all features, (n, r)."""
 
-    members: jax.Array
-    coefficients: tuple[tuple[jax.Array, ...], ...]
+    members: Any
+    coefficients: tuple[tuple[Any, ...], ...]
     tables: tuple[tuple[jax.Array, ...], ...]
 
 
@@ -181,8 +181,7 @@ def _stated(space: Space, part: Asked) -> Statement:
         alphas = [alpha for g, alpha in part.symbol if g == f]
         coefficients.append(tuple(part.symbol[f, alpha] for alpha in alphas))
         tables.append(tuple(_table(draw, part.slot, alpha, unit) for alpha in alphas))
-    members, own = jax.device_put((part.members, tuple(coefficients)))
-    return Statement(members, own, tuple(tables))
+    return Statement(part.members, tuple(coefficients), tuple(tables))
 
 
 def _rowed(system: CellSystem, space: Space) -> tuple[tuple[Rowed, ...], tuple[Numbers, ...]]:
@@ -209,12 +208,11 @@ def _none(space: Space) -> Rowed:
 def _fits(system: CellSystem, solver: AnySolver) -> bool:
     """Whether cells are alike and joined at their faces only."""
     cells, tiling = system.cells, system.cells.tiling
-    around = any(w and S == 1 for w, S in zip(tiling.wraps, tiling.subdomains, strict=True))
     return (
         batched_qr.preferred()
         and (solver is None or isinstance(solver, Merging))
         and type(cells) is Cells
-        and not (tiling.cut or around or system.sums or system.enriching.count)
+        and not (tiling.cut or system.sums or system.enriching.count)
         and all(own.shared for own in system.bases)
         and all(part.slot.lasting for part in system.asked)
         and bool(np.all(cells.half_widths == cells.half_widths[0]))
@@ -240,8 +238,9 @@ def device_factors(
     plan = grid(tiling.subdomains, tiling.wraps, numbers)
     if plan.bytes > 0.6 * available_bytes():
         return None
-    ports = Crossing(*jax.device_put((rows, plan.beyond, plan.taken, plan.given)))
-    statements = tuple(_stated(space, part) for part in system.asked)
+    stated = tuple(_stated(space, part) for part in system.asked)
+    statements, rows = jax.device_put((stated, rows))
+    ports = Crossing(rows, *plan.masks)
     widths = tuple(draw.columns for draw in space.draws)
     leaves = map_cells(statements, ports, widths)
     merged = merge(leaves.T, plan)

@@ -63,6 +63,11 @@ class Grid:
         self.order = joining.order(cells, cells + 1, own, faces, [0] * len(cells))
 
     @cached_property
+    def masks(self) -> tuple[jax.Array, jax.Array, jax.Array]:
+        """`beyond`, `taken` and `given` on the device."""
+        return jax.device_put((self.beyond, self.taken, self.given))
+
+    @cached_property
     def bytes(self) -> float:
         """Of all maps and of what joins leave for right-hand sides."""
         return sum(s.count * s.bytes for s in self.order.stages if s.cells is None)
@@ -266,12 +271,13 @@ def _up(order: Order, merged: Merged, c: jax.Array) -> tuple[list[Any], jax.Arra
 def _down(order: Order, merged: Merged, passing: list[Any]) -> jax.Array:
     """`in` of all cells, from the whole down to them."""
     stages = order.stages
-    taken: list[Any] = [jnp.zeros((s.count, sum(s.sizes.taken))) for s in stages]
+    found: list[list[tuple[np.ndarray, jax.Array]]] = [[] for _ in stages]
     for i in range(len(stages) - 1, -1, -1):
         stage, join = stages[i], merged.joins[i]
         if stage.cells is not None:
             continue
-        at, (a3, b3), outside = stage.numbers, passing[i], taken[i]
+        at, (a3, b3) = stage.numbers, passing[i]
+        outside = _gathered(found[i]) if found[i] else jnp.zeros((1, sum(stage.sizes.taken)))
         if join is not None:
             a3, b3 = a3 + _times(join.S_a, outside), b3 + _times(join.S_b, outside)
         n1 = len(at.a1_in)
@@ -283,5 +289,11 @@ def _down(order: Order, merged: Merged, passing: list[Any]) -> jax.Array:
         for child, members, other, three, at_other, at_three in parts:
             place = np.argsort(np.concatenate([at_other, at_three]))
             rows = _some(jnp.concatenate([other, three], axis=1), place, 1)
-            taken[child] = taken[child].at[members].set(rows, unique_indices=True)
-    return next(own for s, own in zip(stages, taken, strict=True) if s.cells is not None)
+            found[child].append((members, rows))
+    return next(_gathered(own) for s, own in zip(stages, found, strict=True) if s.cells is not None)
+
+
+def _gathered(parts: list[tuple[np.ndarray, jax.Array]]) -> jax.Array:
+    """Rows of all members of a stage, in their order."""
+    place = np.argsort(np.concatenate([members for members, _ in parts]))
+    return _some(jnp.concatenate([rows for _, rows in parts]), place, 0)
