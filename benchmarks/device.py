@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import time
@@ -15,7 +16,6 @@ import numpy as np
 import tessella as ts
 from benchmarks.core import large_system
 from benchmarks.harness import in_fresh_process, save, seconds, table
-from benchmarks.interfaces import CASES, measure
 from benchmarks.peers import problems
 from benchmarks.peers.__main__ import RESULTS as PEERS_RESULTS
 from benchmarks.peers.ours import SIDE_BY_SIDE
@@ -23,15 +23,10 @@ from benchmarks.peers.run import measure as run_peer
 from benchmarks.peers.score import time_to
 from benchmarks.peers.tables import curve
 from benchmarks.solvers import RICH
-from tessella.cells.factors import factor_cells
-from tessella.cells.glued import Glued
-from tessella.cells.solvers import Merging
-from tessella.cells.system import cell_system
 from tessella.linalg import loops
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iteration import checked
 from tessella.memory import device_name
-from tessella.report import Stopwatch
 
 REPEATS = 100
 
@@ -68,67 +63,77 @@ def pass_bytes(A: BlockMatrix) -> dict[str, float]:
     }
 
 
-def phases(problem: ts.Problem, basis: Glued) -> dict[str, float]:
-    """Seconds of every part of a solve with interfaces."""
-    grid, spent = ts.Grid(2.0), {}
+CELLS: list[tuple[str, float, dict[str, Any]]] = [
+    ("variable-4", 1e-9, {"subdomains": 8, "features": 170}),
+    ("variable-6", 1e-9, {"subdomains": 32, "features": 170}),
+    ("laplace-6", 1e-9, {"subdomains": 32, "features": 170}),
+    ("poisson-3d", 1e-8, {"subdomains": 3, "features": 600}),
+    ("wave", 1e-5, {"subdomains": (4, 4, 2), "features": 550}),
+]
+"""Problem of the peers or of the gallery, error aimed at, settings."""
 
-    def timed(name: str, run: Callable[[], Any]) -> Any:
+
+def stated(name: str) -> tuple[ts.Problem, np.ndarray, np.ndarray]:
+    """A problem without its exact solution, points, and the exact values there."""
+    if name in ts.gallery.names():
+        problem = ts.gallery.get(name).problem()
+        points = problem.domain.grid((20,) * problem.domain.dimension)
+        exact = problem.exact_values(points)
+    else:
+        case = problems.get(name)
+        problem, points = case.stated(), case.points
+        exact = case.exact(points)
+    return dataclasses.replace(problem, exact=None), points, exact
+
+
+def cells(name: str, settings: dict[str, Any], repeat: int = 8) -> dict[str, Any]:
+    """First and median later solve of this process, where a later one spends its time, and the
+    error; programs that earlier processes compiled are not used."""
+    jax.config.update("jax_enable_compilation_cache", False)
+    problem, points, exact = stated(name)
+    times = []
+    for _ in range(repeat):
         start = time.perf_counter()
-        found = run()
-        spent[name] = time.perf_counter() - start
-        return found
-
-    system = timed("rows", lambda: cell_system(problem, basis, grid))
-    factors = timed("maps and joins", lambda: factor_cells(system, ts.RRQR(1e-14), Merging()))
-    watch = Stopwatch()
-    timed("solve and measure", lambda: factors.solve(problem, basis, None, watch, None))
-    return spent | {name: watch.total()[name] for name in ("solve", "measure")}
-
-
-def values(case: int) -> dict[str, Any]:
-    """The solution of an interface case at a grid of points, and the device it was found on."""
-    _, name, parameters, _, settings = CASES[case]
-    problem = ts.gallery.get(name).problem(**parameters)
-    solution = ts.solve(
-        problem, coupling="interfaces", solver="merging", estimate=False, **settings
-    )
-    points = problem.domain.grid((40,) * problem.domain.dimension)
-    return {"u": solution(points), "device": device_name()}
+        solution = ts.solve(problem, coupling="interfaces", estimate=False, **settings)
+        times.append(time.perf_counter() - start)
+    found = solution(points)
+    spent = {f"{k} ms": 1e3 * v for k, v in solution.report.seconds.items() if k != "compile"}
+    return {
+        "error": float(np.mean(np.abs(found - exact)) / np.std(exact)),
+        "first s": times[0],
+        "warm s": float(np.median(times[2:])),
+        "kept": solution.report.columns_kept,
+        **spent,
+        "u": found,
+        "device": device_name(),
+    }
 
 
-def from_cpu(case: int) -> float:
-    """Largest difference of the solution here from the one of a process without accelerator."""
+def without_accelerator(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """The same in a process that has none."""
     before = os.environ.get("JAX_PLATFORMS")
     os.environ["JAX_PLATFORMS"] = "cpu"
     try:
-        host = in_fresh_process(values, case)
+        host = in_fresh_process(cells, name, settings, 4)
     finally:
         del os.environ["JAX_PLATFORMS"]
         if before is not None:
             os.environ["JAX_PLATFORMS"] = before
     assert host["device"].startswith("cpu")
-    return float(np.max(np.abs(values(case)["u"] - host["u"])) / np.max(np.abs(host["u"])))
+    return host
 
 
 def interfaces() -> None:
-    """The interface cases with targets on a GPU: whole solves as on a CPU, then their parts."""
-    rows, parts = [], []
-    for case in (1, 3, 6):
-        title, name, parameters, target, settings = CASES[case]
-        found = measure(name, parameters, False, "interfaces", settings)
-        rows.append({"problem": title, "target": target, **found})
-        problem = ts.gallery.get(name).problem(**parameters)
-        solution = ts.solve(
-            problem, coupling="interfaces", solver="merging", estimate=False, **settings
-        )
-        assert isinstance(solution.basis, Glued)
-        phases(problem, solution.basis)
-        own = phases(problem, solution.basis)
-        parts.append({"problem": title, **{f"{k} ms": 1e3 * v for k, v in own.items()}})
-        rows[-1] |= {"from CPU": from_cpu(case), "phases": own}
+    """Cells with targets on a GPU: whole solves, their parts, and the same on the CPU beside it."""
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # processes share the device
+    rows = []
+    for name, target, settings in CELLS:
+        found, host = in_fresh_process(cells, name, settings), without_accelerator(name, settings)
+        apart = float(np.max(np.abs(found.pop("u") - host["u"])) / np.max(np.abs(host["u"])))
+        rows.append({"problem": name, "target": target, **found, "on CPU s": host["warm s"]})
+        rows[-1] |= {"from CPU": apart}
         save("gpu_interfaces", rows)
-    table("interfaces, warm", [{k: v for k, v in row.items() if k != "phases"} for row in rows])
-    table("their parts", parts)
+    table("interfaces", rows)
 
 
 def meshes() -> None:

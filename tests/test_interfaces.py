@@ -405,7 +405,7 @@ def test_it_is_plotted_like_any_other(plane, tmp_path):
 
 def test_the_report_speaks_of_traces_and_jumps(plane):
     text, data = str(plane), plane.report.to_json()
-    assert "trace unknowns, 9 distinct subdomains" in text
+    assert "numbers exchanged, 9 distinct subdomains" in text
     assert "jump, normal derivative" in text
     assert data["coupling"] == "interfaces"
     assert data["traces"] == plane.report.traces == 2 * 12 * (plane.basis.degree + 1)

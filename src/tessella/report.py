@@ -210,7 +210,8 @@ class Report:
         if self.traces is not None:
             yield (
                 "interfaces",
-                f"{self.traces:,} trace unknowns, {self.distinct_subdomains:,} distinct subdomains",
+                f"{self.traces:,} numbers exchanged, "
+                f"{self.distinct_subdomains:,} distinct subdomains",
             )
         effort = f", {self.iterations:,} iterations" if self.iterations else ""
         yield (

@@ -78,10 +78,11 @@ def solve(
     has two slabs between these edges along the first axis, and four equal ones along the second.
 
     `coupling` says how subdomains are joined. "overlap" is the paper's: windows blend neighbours
-    that are `overlap` spacings wide (2 unless given). "interfaces" puts them side by side and
-    glues them by traces of degree `trace_degree` on their common faces; it is about ten times
-    faster at equal error. `shared` gives all subdomains one draw (the default there), so
-    that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh of scale 1
+    that are `overlap` spacings wide (2 unless given). "interfaces" puts them side by side, on boxes
+    and on shapes, whose boundaries cut them: every subdomain answers data that come in over its
+    faces (polynomials of degree `trace_degree`) with data that go out, and these maps are joined.
+    It is tens of times faster at equal error. `shared` gives all subdomains one draw (the default
+    there), so that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh of scale 1
     filtered at 1e-10 with overlap, and to sines of a bandwidth that fits `features` filtered at
     1e-14 side by side; `oversampling`, points per feature, to 2 and 1.5.
 
@@ -92,7 +93,8 @@ def solve(
     `basis`, `collocation`, `filter` and `solver` replace the shorthand arguments by
     whole objects; `filter=Unfiltered()` solves without filter and preconditioner. `solver` is an
     object or a name (see `tessella.linalg.solvers.NAMES`); "auto" solves directly with NestedQR
-    when its predicted memory and time fit, and with preconditioned LSQR otherwise.
+    when its predicted memory and time fit, and with preconditioned LSQR otherwise; side by side
+    with "merging" or "exchange" (GMRES) likewise.
 
     A system's unknowns each get such a basis with draws of their own; `basis=Fields(u=..., p=...)`
     gives them different ones.
@@ -101,8 +103,8 @@ def solve(
     part in the solve), `condition=True` also computes condition numbers, `estimate=True` estimates
     the error by a second, coarser solve (the default where the solver is direct). `progress` is
     called with (iterations, limit, relative residual), and with (parts done, parts, 1) during a
-    set-up. Side by side the unknowns of an iteration are the traces, so no error is tracked while
-    it runs.
+    set-up. Side by side the unknowns of an iteration are what is exchanged, so no error is tracked
+    while it runs.
     """
     if test_grid is not None and not isinstance(test_grid, Grid):
         raise ValueError(

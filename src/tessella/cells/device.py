@@ -30,7 +30,7 @@ from tessella.cells.leaves import WELL, Kind, Rowed, Space, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.solvers import AnySolver, Merging
 from tessella.cells.system import CellSystem
-from tessella.cells.tiled import Cells, spaces
+from tessella.cells.tiled import Between, Cells, spaces
 from tessella.domain import Array
 from tessella.linalg import batched_qr
 from tessella.linalg.iteration import History, Progress, SolverResult, Stop
@@ -45,6 +45,10 @@ WORTH = 3e8
 
 BATCH = 1 << 32
 """Bytes of rows that are made and multiplied together."""
+
+
+WHOLE_FACE = Between(0, 0, 0)[3:]
+"""What is particular to a face that is whole on both sides and passes all data both ways."""
 
 
 class Statement(NamedTuple):
@@ -153,17 +157,18 @@ def fit_cells(
     merged: Merged,
     grid: Grid,
     widths: Widths,
-) -> tuple[jax.Array, list[jax.Array]]:
-    """The unknowns of all cells (J, r), and the squares that every statement misses in them."""
+) -> tuple[jax.Array, list[jax.Array], jax.Array]:
+    """The unknowns of all cells (J, r), the squares that every statement misses in them, and the
+    error of the exchange."""
     pairs = list(zip(statements, h, strict=True))
     b = jnp.zeros(leaves.inverse.shape[:2])
     for statement, own in pairs:
         b = _added(b, statement.members, _projected(statement, own, widths))
     y = jnp.einsum("jrs,js->jr", leaves.inverse, b)
-    taken = exchange(grid.order, merged, given * (y @ leaves.out.T))
+    taken, error = exchange(grid, merged, leaves.T, given, given * (y @ leaves.out.T))
     y = y + jnp.einsum("jrs,js->jr", leaves.inverse, taken @ leaves.B.T)
     each = jnp.split(y, np.cumsum(widths)[:-1], axis=1)
-    return y, [_missed(statement, own, each) for statement, own in pairs]
+    return y, [_missed(statement, own, each) for statement, own in pairs], error
 
 
 # --- what goes there
@@ -213,6 +218,7 @@ def _fits(system: CellSystem, solver: AnySolver) -> bool:
         and (solver is None or isinstance(solver, Merging))
         and type(cells) is Cells
         and not (tiling.cut or system.sums or system.enriching.count)
+        and all(face[3:] == WHOLE_FACE for face in cells.faces)
         and all(own.shared for own in system.bases)
         and all(part.slot.lasting for part in system.asked)
         and bool(np.all(cells.half_widths == cells.half_widths[0]))
@@ -293,12 +299,12 @@ class DeviceFactors:
             h = jax.device_put(tuple(part.h for part in system.asked))
             widths = tuple(draw.columns for draw in space.draws)
             own = self.statements, h, self.given, self.leaves, self.merged
-            y, missed = jax.device_get(fit_cells(*own, self.grid, widths))
+            y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
             a = self._unfiltered(y)
         with watch.phase("measure"), single_threaded_blas():
             everywhere = Kind(np.arange(system.cells.count), space, (), ())
             apart = jumps(system, (everywhere,), (y.T,))
-        result = SolverResult(None, 0, Stop.DIRECT, History(), 0.0)
+        result = SolverResult(None, 0, Stop.DIRECT, History(), float(error))
         return Found(a, result, self._residuals(missed), apart)
 
     def _unfiltered(self, y: Array) -> Array:

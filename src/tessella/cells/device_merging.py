@@ -63,6 +63,18 @@ class Grid:
         self.order = joining.order(cells, cells + 1, own, faces, [0] * len(cells))
 
     @cached_property
+    def partners(self) -> np.ndarray:
+        """(J, out): where, among all that cells take (J, in), what they give is taken."""
+        leaf = next(i for i, stage in enumerate(self.order.stages) if stage.cells is not None)
+        taken, given = self.order.taken[leaf], self.order.given[leaf]
+        cells = self.order.stages[leaf].cells
+        assert taken is not None and given is not None and cells is not None
+        rows = np.argsort(cells)
+        where = np.zeros(self.order.size, dtype=np.int64)
+        where[taken[rows].ravel()] = np.arange(taken.size)
+        return where[given[rows]]
+
+    @cached_property
     def masks(self) -> tuple[jax.Array, jax.Array, jax.Array]:
         """`beyond`, `taken` and `given` on the device."""
         return jax.device_put((self.beyond, self.taken, self.given))
@@ -236,8 +248,29 @@ def _times(M: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.einsum("bij,bj->bi", M, x)
 
 
-def exchange(order: Order, merged: Merged, c: jax.Array) -> jax.Array:
-    """What comes in at all cells (J, in), given what goes out if nothing does (J, out)."""
+PASSES = 2
+"""A correction takes out what a group of cells that is nearly resonant has magnified."""
+
+
+def exchange(
+    grid: Grid, merged: Merged, T: jax.Array, given: jax.Array, c: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """What comes in at all cells (J, in), given what goes out if nothing does (J, out); and how far
+    it is from what their neighbours give, as a part of it."""
+
+    def missed(x: jax.Array) -> jax.Array:
+        return c + _times(T, x) - given * _some(x.ravel(), grid.partners, 0)
+
+    def corrected(_: int, x: jax.Array) -> jax.Array:
+        return x + _exchange(grid.order, merged, missed(x))
+
+    x = jax.lax.fori_loop(0, PASSES, corrected, jnp.zeros((len(T), T.shape[2])))
+    size = jnp.linalg.norm(x)
+    return x, jnp.linalg.norm(missed(x)) / jnp.where(size > 0, size, 1.0)
+
+
+def _exchange(order: Order, merged: Merged, c: jax.Array) -> jax.Array:
+    """The same without correction."""
     passing, right, c3 = _up(order, merged, c)
     D, inverse, A33, _ = merged.whole
     a3 = _times(inverse, right)

@@ -18,11 +18,11 @@ from tessella.tiling import Tiling
 
 @dataclass(frozen=True)
 class Glued(Basis):
-    """Features phi_jk on boxes side by side, glued at the faces.
+    """Features phi_jk on boxes side by side, which exchange data over their faces.
 
-    trace_degree  q, the degree of the traces. Left out, it follows the number of features: about
-                  as fine on a face as the features are inside. Larger costs time and gains little,
-                  smaller leaves jumps that no trace can describe.
+    trace_degree  q, the degree of the polynomials in which data cross a face. Left out, it follows
+                  the number of features: about as fine on a face as the features are inside.
+                  Larger costs time and gains little, smaller leaves jumps.
     shared        one draw for all subdomains instead of one each. Where the operator also has
                   constant coefficients, equal subdomains are then assembled and factored once.
     """
@@ -60,7 +60,7 @@ class Glued(Basis):
         return math.ceil(RICHNESS * (math.factorial(d) * self.features.columns) ** (1 / d))
 
     def coarser(self) -> Glued:
-        """Half the features, with the bandwidth and the traces that go with them."""
+        """Half the features, with the bandwidth and the degree on faces that go with them."""
         d = self.decomposition.domain.dimension
         count = max(1, self.features.count // 2)
         share = (count / self.features.count) ** (1 / d)
@@ -86,7 +86,7 @@ class Glued(Basis):
 
 
 GluedBasis = Glued | Fields
-"""What is joined by traces: one unknown's basis, or those of several unknowns, all `Glued`."""
+"""What lies side by side: one unknown's basis, or those of several unknowns, all `Glued`."""
 
 
 def is_glued(basis: AnyBasis) -> TypeGuard[GluedBasis]:
@@ -106,12 +106,12 @@ def glued_bases(basis: GluedBasis) -> tuple[Glued, ...]:
 
 
 def common_degree(basis: GluedBasis) -> int:
-    """q of the traces: all unknowns of a system have the same, the largest."""
+    """q on faces: all unknowns of a system have the same, the largest."""
     return max(own.degree for own in glued_bases(basis))
 
 
 RICHNESS = 0.73
-"""Default degree of the traces, in parts of the total degree of as many polynomials."""
+"""Default degree on faces, in parts of the total degree of as many polynomials."""
 
 
 def default_features(count: int, dimension: int, depth: int = 1) -> RandomFeatures:
