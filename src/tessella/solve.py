@@ -82,9 +82,9 @@ def solve(
     and on shapes, whose boundaries cut them: every subdomain answers data that come in over its
     faces (polynomials of degree `trace_degree`) with data that go out, and these maps are joined.
     It is tens of times faster at equal error. `shared` gives all subdomains one draw (the default
-    there), so that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh of scale 1
-    filtered at 1e-10 with overlap, and to sines of a bandwidth that fits `features` filtered at
-    1e-14 side by side; `oversampling`, points per feature, to 2 and 1.5.
+    there), so that equal ones are factored once. `scale`, `activation` and `sigma` default to tanh
+    of scale 1 filtered at 1e-10 with overlap, and to sines of a bandwidth that fits `features`
+    filtered at 1e-14 side by side; `oversampling`, points per feature, to 2 and 1.5.
 
     `enrichment` are functions the solution is known to contain, e.g. a corner's singularity or a
     boundary layer, as extra columns of every subdomain (see `Enrichment`); of a system, those of
