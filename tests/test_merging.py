@@ -60,7 +60,7 @@ class Grid:
         """The order of joining, with the axes permuted; the maps of its single cells, and which of
         the members of every stage are equal."""
         low, high = (x[:, axes or range(x.shape[1])] for x in (self.low, self.high))
-        plan = order(low, high, self.ports, self.faces, [0] * len(self.ports))
+        plan = order(low, high, self.ports, self.faces)
         leaves = [self._leaf(stage) for stage in plan.stages]
         return plan, [maps for maps, _ in leaves], distinct_members(plan, [w for _, w in leaves])
 

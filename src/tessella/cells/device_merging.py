@@ -60,7 +60,7 @@ class Grid:
         self.beyond = beyond.astype(np.float64)
         self.taken = np.repeat(self.beyond, [data[a][s] for a, s in sides], axis=1)
         self.given = np.repeat(self.beyond, [data[a][1 - s] for a, s in sides], axis=1)
-        self.order = joining.order(cells, cells + 1, own, faces, [0] * len(cells))
+        self.order = joining.order(cells, cells + 1, own, faces)
 
     @cached_property
     def partners(self) -> np.ndarray:

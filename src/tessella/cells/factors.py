@@ -14,6 +14,7 @@ import numpy as np
 from tessella.basis import AnyBasis
 from tessella.cells.exchange import orders_along
 from tessella.cells.exchanging import Exchanged, chosen
+from tessella.cells.faces import interior_faces
 from tessella.cells.joining import Face, Order, Stage, order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import find_kinds
@@ -22,7 +23,7 @@ from tessella.cells.merging import Maps, Merged, distinct_members, merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.system import CellSystem, retuned
-from tessella.cells.tiled import spaces
+from tessella.cells.tiled import corners, spaces
 from tessella.domain import Array
 from tessella.linalg.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
@@ -30,6 +31,7 @@ from tessella.linalg.threads import single_threaded_blas
 from tessella.memory import require
 from tessella.problem import Problem
 from tessella.report import Stopwatch
+from tessella.tiling import Tiling
 
 if TYPE_CHECKING:
     from tessella.cells.device import DeviceFactors
@@ -45,15 +47,18 @@ class Found(NamedTuple):
 
 
 @lru_cache(maxsize=8)
-def _known_order(
-    low: bytes,
-    high: bytes,
-    d: int,
-    ports: tuple[tuple[tuple[int, int], ...], ...],
-    faces: tuple[Face, ...],
-) -> Order:
-    a, b = (np.frombuffer(x, dtype=np.int64).reshape(-1, d) for x in (low, high))
-    return order(a, b, ports, faces, [0] * len(ports))
+def _tiled_order(tiling: Tiling, widths: tuple[tuple[int, int], ...]) -> Order:
+    """Of all boxes of a tiling, with as many numbers across the faces of every axis."""
+    low, high = corners(tiling)
+    faces, ports = [], [[] for _ in range(tiling.count)]  # type: ignore[var-annotated]
+    for own in interior_faces(tiling):
+        parts = (own.below, own.above, own.part_below, own.part_above)
+        for below, above, part_below, part_above in np.stack(parts, axis=1).tolist():
+            ports[below].append(((own.axis, 1, part_below), len(faces)))
+            ports[above].append(((own.axis, 0, part_above), len(faces)))
+            faces.append(Face(below, above, *widths[own.axis]))
+    sides = [[(number, side[1]) for side, number in sorted(own)] for own in ports]
+    return order(low, high, sides, faces)
 
 
 @dataclass(frozen=True)
@@ -396,9 +401,19 @@ def _check_finite(kinds: Sequence[Kind], mapped: Sequence[Mapped]) -> None:
 
 def _planned(system: CellSystem) -> Order:
     cells = system.cells
-    ports = tuple(tuple((p.face, p.side) for p in own) for own in system.ports)
-    corners = (cells.low.astype(np.int64).tobytes(), cells.high.astype(np.int64).tobytes())
-    return _known_order(*corners, cells.low.shape[1], ports, system.faces)
+    widths: dict[int, set[tuple[int, int]]] = {}
+    for between, face in zip(cells.faces, system.faces, strict=False):
+        widths.setdefault(between.axis, set()).add((face.up, face.down))
+    alike = len(cells.faces) == len(system.faces) and cells.count == cells.tiling.count
+    alike &= all(len(own) == 1 for own in widths.values())
+    if alike and not any(face.custom or face.wind or face.field for face in cells.faces):
+        each = [widths.get(axis, {(0, 0)}) for axis in range(cells.low.shape[1])]
+        return _tiled_order(cells.tiling, tuple(next(iter(own)) for own in each))
+    ports = [
+        [(number, port.side) for number, port in zip(numbers, own, strict=True)]
+        for numbers, own in zip(system.crossings, system.ports, strict=True)
+    ]
+    return order(cells.low, cells.high, ports, system.faces)
 
 
 def _leaf_maps(

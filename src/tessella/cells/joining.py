@@ -143,10 +143,9 @@ def order(
     high: np.ndarray,
     ports: Sequence[Sequence[Port]],
     faces: Sequence[Face],
-    classes: Sequence[int],
 ) -> Order:
-    """Join cells with these corners (J, d), in whole numbers; `classes` say which may be alike."""
-    return _Ordering(low, high, ports, faces, classes).made()
+    """Join cells with these corners (J, d), in whole numbers."""
+    return _Ordering(low, high, ports, faces).made()
 
 
 class _Ordering:
@@ -156,9 +155,8 @@ class _Ordering:
         high: np.ndarray,
         ports: Sequence[Sequence[Port]],
         faces: Sequence[Face],
-        classes: Sequence[int],
     ) -> None:
-        self.low, self.high, self.faces, self.classes = low, high, faces, classes
+        self.low, self.high, self.faces = low, high, faces
         self.ports = [tuple(own) for own in ports]
         self.stages: list[Stage] = []
         self.known: dict[object, int] = {}
@@ -209,7 +207,7 @@ class _Ordering:
     def _single(self, cell: int) -> _Group:
         ports = self.ports[cell]
         sizes = self._sizes(ports)
-        number, stage = self._stage(("cell", sizes, self.classes[cell]), Stage(sizes, cells=[]))
+        number, stage = self._stage(("cell", sizes), Stage(sizes, cells=[]))
         assert stage.cells is not None
         self.places[cell] = (number, len(stage.cells))
         stage.cells.append(cell)

@@ -27,11 +27,7 @@ def jumps(
     problem, cells = system.problem, system.cells
     d, names = problem.domain.dimension, problem.domain.axes
     orders = orders_along(problem)
-    kind_of = np.zeros(cells.count, dtype=np.int64)
-    place = np.zeros(cells.count, dtype=np.int64)
-    for number, kind in enumerate(kinds):
-        kind_of[kind.members] = number
-        place[kind.members] = np.arange(len(kind.members))
+    own = _Unknowns(system, kinds, local)
     found: dict[str, list[Array]] = {}
     alike: dict[tuple[int, int, int, int | None, int], list[int]] = {}
     for number, face in enumerate(cells.faces):
@@ -53,10 +49,7 @@ def jumps(
                 operator = operator @ problem.part(field)
                 symbol = problem.symbol(operator, x.reshape(-1, d), field=field)
                 table = {a: c.reshape(x.shape[:2]) for a, c in symbol.items()}
-                apart = _values(system, kinds, local, kind_of, place, below, slot_b, f, table)
-                apart = apart - _values(
-                    system, kinds, local, kind_of, place, above, slot_a, f, table
-                )
+                apart = own.values(below, slot_b, f, table) - own.values(above, slot_a, f, table)
                 of = f" of {field}" if len(problem.unknowns) > 1 else ""
                 found.setdefault(_name(m) + of, []).append(apart.ravel())
     ordered = sorted(found, key=lambda n: (n.startswith("normal"), n))
@@ -84,41 +77,58 @@ def _slots(
     )
 
 
-def _values(
-    system: CellSystem,
-    kinds: Sequence[Kind],
-    local: Sequence[Array],
-    kind_of: np.ndarray,
-    place: np.ndarray,
-    cells: np.ndarray,
-    slot: Slot,
-    field: int,
-    table: dict[tuple[int, ...], Array],
-) -> Array:
-    """sum_alpha table[alpha] D^alpha v of these cells, at the points of one slot: (cells, n)."""
-    half = system.cells.half_widths
-    found = np.zeros((len(cells), len(slot)))
-    spaces = {id(kinds[k].space): kinds[k].space for k in np.unique(kind_of[cells]).tolist()}
-    for key, space in spaces.items():
-        mine = np.array(
-            [i for i, j in enumerate(cells.tolist()) if id(kinds[kind_of[j]].space) == key]
-        )
-        own = slice(space.starts[field], space.starts[field + 1])
-        a = np.stack([local[kind_of[j]][own, place[j]] for j in cells[mine].tolist()])
-        for alpha, c in table.items():
-            unit = np.prod(half[cells[mine]] ** -np.array(alpha, dtype=float), axis=1)
-            values = (a @ space.table(field, slot, alpha).T) / space.units[field]
-            found[mine] += c[mine] * unit[:, None] * values
-    enriching = system.enriching
-    starts = enriching.starts[field : field + 2]
-    for i, j in enumerate(cells.tolist() if enriching.count else ()):
-        kind = kinds[kind_of[j]]
-        if kind.own is not None and kind.own_units is not None:
-            a = local[kind_of[j]][kind.space.columns :, place[j]] * kind.own_units
+class _Unknowns:
+    """The unknowns of all cells in one table."""
+
+    def __init__(self, system: CellSystem, kinds: Sequence[Kind], local: Sequence[Array]) -> None:
+        self.system, self.kinds = system, kinds
+        self.every = np.zeros((system.cells.count, max(len(a) for a in local)))
+        self.kind_of = np.zeros(system.cells.count, dtype=np.int64)
+        for number, (kind, a) in enumerate(zip(kinds, local, strict=True)):
+            self.every[kind.members, : len(a)] = a.T
+            self.kind_of[kind.members] = number
+        spaces = {id(kind.space): kind.space for kind in kinds}
+        self.spaces = list(spaces.values())
+        number_of = {key: i for i, key in enumerate(spaces)}
+        self.space_of = np.array([number_of[id(kind.space)] for kind in kinds])[self.kind_of]
+
+    def values(
+        self, cells: np.ndarray, slot: Slot, field: int, table: dict[tuple[int, ...], Array]
+    ) -> Array:
+        """sum_alpha table[alpha] D^alpha v of these cells at the points of a slot, (cells, n)."""
+        half, found = self.system.cells.half_widths[cells], np.zeros((len(cells), len(slot)))
+        for number in np.unique(self.space_of[cells]).tolist():
+            space, mine = self.spaces[number], np.flatnonzero(self.space_of[cells] == number)
+            own = slice(space.starts[field], space.starts[field + 1])
+            a = self.every[cells[mine], own] / space.units[field]
+            for alpha, c in table.items():
+                unit = np.prod(half[mine] ** -np.array(alpha, dtype=float), axis=1)
+                values = a @ space.table(field, slot, alpha).T
+                found[mine] += c[mine] * unit[:, None] * values
+        if self.system.enriching.count:
+            self._add_own(found, cells, slot, field, table)
+        return found
+
+    def _add_own(
+        self,
+        found: Array,
+        cells: np.ndarray,
+        slot: Slot,
+        field: int,
+        table: dict[tuple[int, ...], Array],
+    ) -> None:
+        """What functions of a cell's own contribute."""
+        enriching = self.system.enriching
+        part = slice(*enriching.starts[field : field + 2])
+        for i, j in enumerate(cells.tolist()):
+            kind = self.kinds[self.kind_of[j]]
+            if kind.own is None or kind.own_units is None:
+                continue
+            start = kind.space.columns
+            a = self.every[j, start : start + enriching.count] * kind.own_units
             for alpha, c in table.items():
                 psi = enriching.values(field, enriching.points(j, slot), alpha)
-                found[i] += c[i] * (psi @ a[slice(*starts)])
-    return found
+                found[i] += c[i] * (psi @ a[part])
 
 
 def _name(m: int) -> str:

@@ -80,7 +80,6 @@ class Port(NamedTuple):
     name    tells ports with the same numbers from others
     """
 
-    face: int
     axis: int
     side: int
     slot: Slot

@@ -125,8 +125,8 @@ class Stating:
 
     # --- equations
 
-    def equation(self, equation: Equation, places: Sequence[Place]) -> list[Asked]:
-        x = self.points(places)
+    def equation(self, equation: Equation, places: Sequence[Place], x: Array) -> list[Asked]:
+        """Rows of an equation at these places, whose points are x."""
         weight = self._equation_weight(equation, x)
         self.weights[equation.name] = weight
         asked = self.stated(
@@ -177,7 +177,7 @@ class Stating:
                 f"features or subdomains, or let its `on` select more"
             )
         if condition.weight is None:
-            scale = self._balance(condition, places, chosen)
+            scale = self._balance(condition, places, x, chosen)
             lam = [s * whole / self.volume for s in scale]
         else:
             lam = [np.full(len(p.members), float(condition.weight)) for p in places]
@@ -214,10 +214,11 @@ class Stating:
         self,
         condition: Condition,
         places: Sequence[Place],
+        x: Array,
         chosen: Mask | None,
     ) -> list[Array]:
         """Squares of the weights of a condition's rows, in every cell of every place."""
-        x, normals = self.points(places), self.normals(places)
+        normals = self.normals(places)
         if chosen is not None:
             x, normals = x[chosen], None if normals is None else normals[chosen]
         k = self.k

@@ -62,6 +62,8 @@ class CellSystem:
     asked: tuple[Asked, ...]
     sums: tuple[Sum, ...]
     ports: tuple[tuple[Port, ...], ...]
+    crossings: tuple[tuple[int, ...], ...]
+    """The numbers of the faces at every cell's ports."""
     faces: tuple[Face, ...]
 
     @property
@@ -70,12 +72,13 @@ class CellSystem:
         names += [c.name for c in self.problem.conditions]
         return {name: self.stating.weights[name] for name in names}
 
-    @property
+    @cached_property
     def rows(self) -> int:
         own = sum(part.h.size for part in self.asked) + len(self.sums)
-        return own + sum(len(p.slot) * len(p.taken) for ports in self.ports for p in ports)
+        own_rows = {id(p): len(p.slot) * len(p.taken) for ports in self.ports for p in ports}
+        return own + sum(own_rows[id(p)] for ports in self.ports for p in ports)
 
-    @property
+    @cached_property
     def traces(self) -> int:
         return sum(f.up + f.down for f in self.faces)
 
@@ -112,10 +115,16 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     """The same system with other wavenumbers of the incoming data."""
     enriching = system.enriching if system.enriching.count else None
     parts = (system.cells, system.along, system.stating)
-    ports, faces = ports_of(*parts, enriching, tuning)
+    ports, crossings, faces = ports_of(*parts, enriching, tuning)
     if len(faces) < len(system.faces):
-        open_ports(system.cells, system.problem, system.along, system.stating, ports, faces)
-    return replace(system, ports=tuple(map(tuple, ports)), faces=tuple(faces))
+        same = (system.cells, system.problem, system.along, system.stating)
+        open_ports(*same, ports, crossings, faces)
+    return replace(
+        system,
+        ports=tuple(map(tuple, ports)),
+        crossings=tuple(map(tuple, crossings)),
+        faces=tuple(faces),
+    )
 
 
 def _check_sizes(problem: Problem, basis: GluedBasis, inner: Sequence[Place]) -> None:
@@ -148,17 +157,23 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     stating = Stating(problem, cells.centres, cells.half_widths, cells.volumes, columns)
     inner = cells.inner()
     _check_sizes(problem, basis, inner)
-    asked = [part for e in problem.equations for part in stating.equation(e, inner)]
+    x = stating.points(inner)
+    asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
     stating.learn(asked)
-    along = exchange(problem, stating.points(inner)[:: max(1, cells.count // 4)])
+    along = exchange(problem, x[:: max(1, cells.count // 4)])
     if any(own.wind for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)
     bases = tuple(own for own in each if isinstance(own, Glued))
     enriching = Enriching(bases, cells.number, cells.centres, cells.half_widths)
-    ports, faces = ports_of(cells, along, stating, enriching if enriching.count else None)
+    own_functions = enriching if enriching.count else None
+    ports, crossings, faces = ports_of(cells, along, stating, own_functions)
     extras = [c for c in problem.conditions if isinstance(c, PointCondition | IntegralCondition)]
-    is_open = bool(extras) and plain and open_ports(cells, problem, along, stating, ports, faces)
+    is_open = (
+        bool(extras)
+        and plain
+        and open_ports(cells, problem, along, stating, ports, crossings, faces)
+    )
     sums: list[Sum] = []
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
@@ -177,7 +192,7 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
             asked += stating.condition(condition, places)
     system = CellSystem(
         problem, basis, cells, stating, along, tuple(asked), tuple(sums),
-        tuple(map(tuple, ports)), tuple(faces),
+        tuple(map(tuple, ports)), tuple(map(tuple, crossings)), tuple(faces),
     )  # fmt: skip
     if system.rows < basis.columns and plain:
         raise ValueError(

@@ -6,7 +6,7 @@ import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -109,6 +109,7 @@ class Cells:
     def half_widths(self) -> Array:
         return self.tiling.half_widths[self.number]
 
+    @cached_property
     def sides(self) -> list[list[tuple[int, Side]]]:
         """Of every cell, its faces' numbers and where they are on it."""
         found: list[list[tuple[int, Side]]] = [[] for _ in range(self.count)]
@@ -116,6 +117,11 @@ class Cells:
             found[face.below].append((number, (face.axis, 1, face.part_below)))
             found[face.above].append((number, (face.axis, 0, face.part_above)))
         return [sorted(own, key=lambda pair: (pair[1], pair[0])) for own in found]
+
+    @cached_property
+    def shapes(self) -> np.ndarray:
+        """Which cells have the same half widths, by numbers."""
+        return np.unique(self.half_widths, axis=0, return_inverse=True)[1].ravel()
 
     def slot(self, side: Side) -> Slot:
         return slots.on_face(self.face_counts[side[0]], side)
@@ -155,11 +161,18 @@ class Cells:
 
 
 def cells_of(problem: Problem, basis: GluedBasis, grid: Grid) -> Cells:
-    """All boxes of a tiling."""
+    """All boxes of a tiling; the same ones as last time if nothing has changed."""
     tiling, degree = tiling_of(basis), common_degree(basis)
     counts = points_per_cell(basis, grid)
     extra = max(len(own.enrichment) for own in basis.levels)
     on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
+    return _cells(tiling, counts, on_faces, degree, len(problem.fields))
+
+
+@lru_cache(maxsize=8)
+def _cells(
+    tiling: Tiling, counts: tuple[int, ...], on_faces: tuple[int, ...], degree: int, fields: int
+) -> Cells:
     low, high = corners(tiling)
     faces = tuple(
         Between(f.axis, int(b), int(a), int(pb), int(pa))
@@ -176,7 +189,7 @@ def cells_of(problem: Problem, basis: GluedBasis, grid: Grid) -> Cells:
         tuple(on_faces[:i] + on_faces[i + 1 :] for i in range(len(counts))),
         degree,
         np.prod(2 * tiling.half_widths, axis=1),
-        np.ones((tiling.count, len(problem.fields)), dtype=bool),
+        np.ones((tiling.count, fields), dtype=bool),
     )
 
 
@@ -256,62 +269,89 @@ def ports_of(
     stating: Stating,
     enriching: Enriching | None = None,
     tuning: float = 1.0,
-) -> tuple[list[list[Port]], list[Face]]:
-    """Every cell's ports, and the faces with as many numbers as cross them."""
-    W = stating.sizes(stating.k)
+) -> tuple[list[list[Port]], list[list[int]], list[Face]]:
+    """Every cell's ports, the numbers of their faces, and the faces with as many numbers as cross
+    them. Cells of one shape share their ports."""
+    W, half = stating.sizes(stating.k), cells.half_widths
     P = [slots.modes(own, cells.degree) for own in cells.face_counts]
-    ports: list[list[Port]] = [[] for _ in range(cells.count)]
-    smaller = []
-    for axis, below, above, *_ in cells.faces:
-        width = min(cells.half_widths[below, axis], cells.half_widths[above, axis])
-        k = stating.k[below, axis] * cells.half_widths[below, axis] / width
-        smaller.append(tuning * KAPPA * float(k))
-    pulls_of: dict[tuple[object, ...], tuple[float, ...]] = {}
-    modes = [_face_modes(cells, along, P, smaller, enriching, n) for n in range(len(cells.faces))]
-    names = [_modes_name(own, P[face.axis]) for own, face in zip(modes, cells.faces, strict=True)]
-    faces = [
-        Face(below, above, *(sum(p.shape[1] for p in own) for own in modes[number]))
-        for number, (_, below, above, *_) in enumerate(cells.faces)
+    ends = np.array([face[:3] for face in cells.faces], dtype=np.int64).reshape(-1, 3).T
+    width = np.minimum(half[ends[1], ends[0]], half[ends[2], ends[0]])
+    k = stating.k[ends[1], ends[0]] * half[ends[1], ends[0]] / width
+    kappas = (tuning * KAPPA * k).tolist()
+    usual = [
+        (((P[axis],) * len(own.below), (P[axis],) * len(own.above)))
+        for axis, own in enumerate(along)
     ]
-    for cell, sides in enumerate(cells.sides()):
-        for number, (axis, side, part) in sides:
-            half, kappa = float(cells.half_widths[cell, axis]), smaller[number]
-            face = cells.faces[number]
-            taken, given = crossing(along[axis], face, side)
-            area = 1.0 if part == WHOLE else 0.5 ** (cells.half_widths.shape[1] - 1)
-            slot = cells.slot((axis, side, part))
-            label: tuple[object, ...] = (axis, side, part)
-            if face.custom is not None:
-                slot = face.custom.above if side == 0 else face.custom.below
-                area = face.custom.measure / float(
-                    np.prod(np.delete(2 * cells.half_widths[cell], axis))
-                )
-                label = (axis, side, slot.name)
-            k = float(stating.k[cell, axis])
-            key = (label, face.field, face.wind, kappa, cells.half_widths[cell].tobytes())
-            if key not in pulls_of:
-                pulls_of[key] = tuple(
-                    float(W[d.field, cell] * k**-0.5 * (kappa / k) ** d.top)
-                    * math.sqrt(area / (2 * half))
-                    for d in taken
-                )
-            ports[cell].append(
-                Port(
-                    number,
-                    axis,
-                    side,
-                    slot,
-                    taken,
-                    given,
-                    modes[number][side],
-                    modes[number][1 - side],
-                    kappa,
-                    pulls_of[key],
-                    half,
-                    (*label, face.field, face.wind, kappa, half, pulls_of[key], *names[number]),
-                )
-            )
-    return ports, faces
+    widths = [tuple(sum(p.shape[1] for p in data) for data in own) for own in usual]
+    special: dict[int, Modes] = {}
+    faces = []
+    for number, face in enumerate(cells.faces):
+        if _is_special(face, enriching):
+            modes = _face_modes(cells, along, P, kappas[number], enriching, number)
+            special[number] = modes
+            up, down = (sum(p.shape[1] for p in data) for data in modes)
+        else:
+            up, down = widths[face.axis]
+        faces.append(Face(face.below, face.above, up, down))
+    made: dict[tuple[object, ...], Port] = {}
+    ports: list[list[Port]] = []
+    shapes = cells.shapes.tolist()
+    for cell, sides in enumerate(cells.sides):
+        own_ports = []
+        for number, side in sides:
+            key = (number if number in special else -1, side, kappas[number], shapes[cell])
+            if key not in made:
+                modes = special.get(number, usual[side[0]])
+                made[key] = _port(cells, along, stating, W, cell, number, side, kappas[number],
+                                  modes, P[side[0]])  # fmt: skip
+            own_ports.append(made[key])
+        ports.append(own_ports)
+    return ports, [[number for number, _ in sides] for sides in cells.sides], faces
+
+
+Modes = tuple[tuple[Array, ...], tuple[Array, ...]]
+"""The functions in which the data from below and those from above cross a face."""
+
+
+def _is_special(face: Between, enriching: Enriching | None) -> bool:
+    """Whether a face is unlike others of its axis."""
+    if face.custom is not None or face.field is not None or face.wind:
+        return True
+    return enriching is not None and bool(
+        enriching.active[face.below].any() or enriching.active[face.above].any()
+    )
+
+
+def _port(
+    cells: Cells,
+    along: Sequence[Along],
+    stating: Stating,
+    W: Array,
+    cell: int,
+    number: int,
+    at: Side,
+    kappa: float,
+    modes: Modes,
+    usual: Array,
+) -> Port:
+    axis, side, part = at
+    face, half = cells.faces[number], float(cells.half_widths[cell, axis])
+    taken, given = crossing(along[axis], face, side)
+    area = 1.0 if part == WHOLE else 0.5 ** (cells.half_widths.shape[1] - 1)
+    slot = cells.slot(at)
+    label: tuple[object, ...] = at
+    if face.custom is not None:
+        slot = face.custom.above if side == 0 else face.custom.below
+        whole = float(np.prod(np.delete(2 * cells.half_widths[cell], axis)))
+        area, label = face.custom.measure / whole, (axis, side, slot.name)
+    k = float(stating.k[cell, axis])
+    pulls = tuple(
+        float(W[d.field, cell] * k**-0.5 * (kappa / k) ** d.top) * math.sqrt(area / (2 * half))
+        for d in taken
+    )
+    name = (*label, face.field, face.wind, kappa, half, pulls, *_modes_name(modes, usual))
+    crossed = modes[side], modes[1 - side]
+    return Port(axis, side, slot, taken, given, *crossed, kappa, pulls, half, name)
 
 
 def _modes_name(modes: Sequence[Sequence[Array]], usual: Array) -> tuple[bytes, ...]:
@@ -396,11 +436,11 @@ def _face_modes(
     cells: Cells,
     along: Sequence[Along],
     P: Sequence[Array],
-    kappas: Sequence[float],
+    kappa: float,
     enriching: Enriching | None,
     number: int,
-) -> tuple[tuple[Array, ...], tuple[Array, ...]]:
-    """The functions in which the data from below and those from above cross a face."""
+) -> Modes:
+    """The functions in which data cross a face that is unlike others."""
     face = cells.faces[number]
     axis, below, above, part_below = face[:4]
     from_below, from_above = (crossing(along[axis], face, side)[0] for side in (0, 1))
@@ -413,7 +453,7 @@ def _face_modes(
             cell, side = (below, 1) if part_below == WHOLE else (above, 0)
             slot = cells.slot((axis, side, WHOLE))
             x = enriching.points(cell, slot)
-            at = (x, slot.weights, axis, kappas[number])
+            at = (x, slot.weights, axis, kappa)
             return tuple(
                 tuple(enriching.modes(*at, datum, P[axis], active) for datum in data)
                 for data in (own.below, own.above)
@@ -427,6 +467,7 @@ def open_ports(
     along: Sequence[Along],
     stating: Stating,
     ports: list[list[Port]],
+    crossings: list[list[int]],
     faces: list[Face],
 ) -> bool:
     """Ports at walls that have fewer conditions than cells take there; whether there are any.
@@ -457,10 +498,11 @@ def open_ports(
                 )
                 slot = cells.slot((axis, side, WHOLE))
                 label = ("open", axis, side, held, kappa, half, pulls)
+                both = (P,) * len(left)
                 ports[cell].append(
-                    Port(len(faces), axis, side, slot, left, (), (P,) * len(left), (), kappa,
-                         pulls, half, label)
-                )  # fmt: skip
+                    Port(axis, side, slot, left, (), both, (), kappa, pulls, half, label)
+                )
+                crossings[cell].append(len(faces))
                 ends = (cell, -1, 0, numbers) if side else (-1, cell, numbers, 0)
                 faces.append(Face(*ends))
     return found
