@@ -10,6 +10,7 @@ import pytest
 import tessella as ts
 from tessella import adapt, estimate
 from tessella.collocation import Grid
+from tessella.plan import FEATURES
 
 pytestmark = pytest.mark.usefixtures("second_opinions")
 
@@ -148,8 +149,10 @@ def test_judgement_is_symmetric_and_speaks_of_the_better_one():
     assert one.error < 0.3 * one.difference
 
 
-def test_the_bandwidth_is_the_one_with_the_smallest_residual():
-    steps = ts.solve(poisson(), tol=1e-8).report.refinement
+def test_the_bandwidth_is_the_one_with_the_smallest_residual(monkeypatch):
+    """Where features run out before the tolerance is met, the best of three bandwidths goes on."""
+    monkeypatch.setitem(FEATURES, 2, (40, 64, 80, 100, 125))
+    steps = ts.solve(poisson(), tol=1e-11).report.refinement
     tried = [step for step in steps if step.change == "bandwidth"]
     assert tried
     first = steps[steps.index(tried[0]) - 1]
@@ -179,7 +182,7 @@ def test_refinement_splits_the_axis_that_needs_it():
 
 def test_the_first_step_resolves_what_the_problem_shows():
     steps = ts.solve(oscillation(150.0), tol=1e-6).report.refinement
-    assert steps[0].subdomains[0] >= 10
+    assert steps[0].subdomains[0] >= 8
     assert steps[1].residual < 1e-3 * steps[0].residual
 
 

@@ -79,7 +79,7 @@ def test_thin_layers_meet_a_tolerance_with_few_subdomains(eps):
 
 
 def test_a_tolerance_is_met_by_refining_where_the_solution_is_poor():
-    problem = front(60.0)
+    problem = front(100.0)
     solution = ts.solve(problem, tol=1e-4)
     report, tiling = solution.report, solution.basis.decomposition
     assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-4
