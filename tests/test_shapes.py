@@ -377,3 +377,12 @@ def test_every_pair_of_kinds_combines():
     for a, b in itertools.permutations(kinds, 2):
         for shape in (a & b, SQUARE & (a | b)):
             shape.check()
+
+
+def test_points_at_the_height_of_a_vertex_are_on_the_right_side():
+    """Corners of the bounding box, as high as a vertex and far from it, are outside."""
+    for turn in np.linspace(0, 6, 200):
+        corners = [(0.5 + np.cos(turn + a), 0.5 + np.sin(turn + a)) for a in (0.0, 1.7, 3.3, 5.0)]
+        shape = ts.Polygon(corners)
+        x = np.array([(x, y) for x in shape.bounds[0] for y in shape.bounds[1]])
+        assert not np.any(shape.signed_distance(x) < -1e-9)

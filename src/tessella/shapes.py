@@ -207,10 +207,16 @@ class Polygon(Domain):
         a = np.concatenate(starts)
         return a, np.concatenate(ends) - a, owner
 
+    @cached_property
+    def _end_heights(self) -> Array:
+        """Of all edges' ends, as the next edges begin."""
+        return np.concatenate([np.roll(np.array(ring)[:, 1], -1) for ring in self.rings])
+
     def signed_distance(self, points: Array) -> Array:
         a, e, _ = self._edges
         step = max(1, PAIRS // len(a))
-        pieces = [_to_edges(points[i : i + step], a, e) for i in range(0, len(points), step)]
+        end = self._end_heights
+        pieces = [_to_edges(points[i : i + step], a, e, end) for i in range(0, len(points), step)]
         return np.concatenate(pieces) if pieces else np.zeros(0)
 
     def surface(self, part: str, spacing: Array, around: Domain) -> Surface:
@@ -257,7 +263,8 @@ class Polygon(Domain):
                 )
         for k in range(1, len(self.rings)):
             first = np.array(self.rings[k][:1])
-            if _to_edges(first, a[owner == 0], e[owner == 0])[0] > 0:
+            outer = owner == 0
+            if _to_edges(first, a[outer], e[outer], self._end_heights[outer])[0] > 0:
                 raise ValueError(
                     f"Polygon hole {k} lies outside the polygon, e.g. its vertex "
                     f"({first[0, 0]:g}, {first[0, 1]:g}): leave it out"
@@ -294,13 +301,17 @@ def _area(x: Array) -> float:
     return float(np.sum(x[:, 0] * y[:, 1] - x[:, 1] * y[:, 0])) / 2
 
 
-def _to_edges(x: Array, a: Array, e: Array) -> Array:
-    """Signed distance of points to a closed set of edges, by nearest edge and crossing number."""
+def _to_edges(x: Array, a: Array, e: Array, end: Array) -> Array:
+    """Signed distance of points to a closed set of edges, by nearest edge and crossing number.
+
+    `end` are the heights of the edges' ends as the next edges have them: a + e may differ from that
+    in its last bit, and a point at the height of a vertex would see only one of its edges.
+    """
     offset = x[:, None, :] - a
     share = np.clip(np.sum(offset * e, axis=2) / np.sum(e * e, axis=1), 0.0, 1.0)
     distance = np.sqrt(np.min(np.sum((offset - share[..., None] * e) ** 2, axis=2), axis=1))
     above = a[:, 1] > x[:, None, 1]
-    spans = above != (a[:, 1] + e[:, 1] > x[:, None, 1])
+    spans = above != (end > x[:, None, 1])
     side = e[:, 0] * offset[..., 1] - e[:, 1] * offset[..., 0]
     left = spans & ((side > 0) != above)
     return np.where(np.count_nonzero(left, axis=1) % 2 == 1, -distance, distance)

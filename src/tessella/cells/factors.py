@@ -404,9 +404,8 @@ def _planned(system: CellSystem) -> Order:
     widths: dict[int, set[tuple[int, int]]] = {}
     for between, face in zip(cells.faces, system.faces, strict=False):
         widths.setdefault(between.axis, set()).add((face.up, face.down))
-    alike = len(cells.faces) == len(system.faces) and cells.count == cells.tiling.count
-    alike &= all(len(own) == 1 for own in widths.values())
-    if alike and not any(face.custom or face.wind or face.field for face in cells.faces):
+    alike = len(cells.faces) == len(system.faces)
+    if alike and all(len(own) == 1 for own in widths.values()) and cells.tiled:
         each = [widths.get(axis, {(0, 0)}) for axis in range(cells.low.shape[1])]
         return _tiled_order(cells.tiling, tuple(next(iter(own)) for own in each))
     ports = [

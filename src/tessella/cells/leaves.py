@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.linalg import lapack
 
-from tessella.cells.draw import Draw, Slot
+from tessella.cells.draw import Draw, Slot, digest
 from tessella.cells.exchange import Datum
 from tessella.cells.rows import Asked
 from tessella.domain import Array
@@ -265,16 +265,22 @@ def map_kinds(
             )
         else:
             alone.append(i)
-    ports_made: dict[object, Rowed] = {}
+    ports_made: dict[object, _Common] = {}
+    grams: dict[object, Array] = {}
     for group in groups.values():
         first = kinds[group[0]]
         for port in first.ports:
             key = (id(first.space), port.name)
             if key not in ports_made:
-                ports_made[key] = port_rows(first.space, port)
-        made = [ports_made[id(first.space), port.name] for port in first.ports]
-        common = _common(first.space.columns, made)
-        for i, mapped in zip(group, _by_gramian(kinds, group, common, asked), strict=True):
+                ports_made[key] = _common(port_rows(first.space, port))
+        common = _together(
+            first.space.columns, [ports_made[id(first.space), port.name] for port in first.ports]
+        )
+        if len(group) == 1:
+            made = [_from_gram(first, common, _sum_of_grams(first, asked, grams) + common.gram)]
+        else:
+            made = _by_gramian(kinds, group, common, asked)
+        for i, mapped in zip(group, made, strict=True):
             found[i] = mapped
             if mapped is None:
                 alone.append(i)
@@ -291,16 +297,35 @@ def map_kinds(
     return [one for one in found if one is not None]
 
 
-def _common(r: int, made: Sequence[Rowed]) -> _Common:
-    gram = np.zeros((r, r))
-    for rows, _, _ in made:
-        gram += rows.T @ rows
-    B = [rows.T @ lifted for rows, lifted, _ in made]
+def _common(port: Rowed) -> _Common:
+    rows, lifted, out = port
+    return _Common(rows.T @ rows, rows.T @ lifted, out)
+
+
+def _together(r: int, ports: Sequence[_Common]) -> _Common:
+    """Several ports as one."""
+    if not ports:
+        return _Common(np.zeros((r, r)), np.zeros((r, 0)), np.zeros((0, r)))
     return _Common(
-        gram,
-        np.asfortranarray(np.concatenate(B, axis=1)) if B else np.zeros((r, 0)),
-        np.concatenate([out for _, _, out in made]) if made else np.zeros((0, r)),
+        sum((port.gram for port in ports[1:]), start=ports[0].gram),
+        np.asfortranarray(np.concatenate([port.B for port in ports], axis=1)),
+        np.concatenate([port.out for port in ports]),
     )
+
+
+def _sum_of_grams(kind: Kind, asked: Sequence[Asked], known: dict[object, Array]) -> Array:
+    """M^T M of a kind that is like no other, statement by statement: most of these it shares."""
+    total: Array | None = None
+    for number, at in kind.asked:
+        part = asked[number]
+        numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
+        key = (id(kind.space), number, numbers)
+        if key not in known:
+            tables = [_stacked(kind.space, part)]
+            known[key] = _grams(kind.space, [part], [[at]], tables)[0]
+        total = known[key] if total is None else total + known[key]
+    assert total is not None
+    return total
 
 
 BATCH = 1 << 23
@@ -324,7 +349,8 @@ def _by_gramian(
 
     def mapped(piece: Sequence[int]) -> list[Mapped | None]:
         own = [kinds[i] for i in piece]
-        grams = _grams(own, parts, tables, height)
+        at = [[kind.asked[place][1] for kind in own] for place in range(len(parts))]
+        grams = _grams(space, parts, at, tables)
         grams += common.gram
         return [_from_gram(kind, common, G) for kind, G in zip(own, grams, strict=True)]
 
@@ -348,19 +374,19 @@ def _stacked(space: Space, part: Asked) -> Stacked:
 
 
 def _grams(
-    kinds: Sequence[Kind], parts: Sequence[Asked], tables: Sequence[Stacked], height: int
+    space: Space, parts: Sequence[Asked], at: Sequence[Sequence[int]], tables: Sequence[Stacked]
 ) -> Array:
-    """M^T M of the rows that statements ask of some kinds, (kinds, r, r)."""
-    space = kinds[0].space
+    """M^T M of the rows that statements ask of some cells, (cells, r, r); `at` are their positions
+    in every statement."""
+    height = sum(len(part.slot) for part in parts)
     whole = len(space.draws) == 1 and all(tables)
-    M = (np.empty if whole else np.zeros)((height, len(kinds), space.columns))
+    M = (np.empty if whole else np.zeros)((height, len(at[0]), space.columns))
     start = 0
-    for place, (part, own) in enumerate(zip(parts, tables, strict=True)):
+    for part, positions, own in zip(parts, at, tables, strict=True):
         rows = slice(start, start + len(part.slot))
         start = rows.stop
-        at = [kind.asked[place][1] for kind in kinds]
         for f, alphas, table in own:
-            c = np.stack([part.symbol[f, alpha][at] for alpha in alphas], axis=2)
+            c = np.stack([part.symbol[f, alpha][positions] for alpha in alphas], axis=2)
             columns = slice(space.starts[f], space.starts[f + 1])
             np.matmul(c.transpose(1, 0, 2), table, out=M[rows, :, columns])
     return np.matmul(M.transpose(1, 2, 0), M.transpose(1, 0, 2))

@@ -60,6 +60,10 @@ class ShapedCells(Cells):
     cut_slots: dict[tuple[int, int], Slot]
 
     @property
+    def tiled(self) -> bool:
+        return False
+
+    @property
     def own_filter(self) -> np.ndarray:
         return np.asarray((self.kind == CUT).any(axis=0))
 

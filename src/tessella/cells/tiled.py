@@ -97,6 +97,11 @@ class Cells:
         return len(self.number)
 
     @property
+    def tiled(self) -> bool:
+        """Whether these are all boxes of the tiling with all their faces."""
+        return not any(face.custom or face.wind or face.field for face in self.faces)
+
+    @property
     def own_filter(self) -> np.ndarray:
         """Which cells filter their own features: points of theirs are not those of others."""
         return np.zeros(self.count, dtype=bool)
