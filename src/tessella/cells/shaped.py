@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -102,7 +102,17 @@ class ShapedCells(Cells):
             found.append(Place(slot, np.array([cell]), np.ones(1)))
         return found
 
+    @cached_property
+    def _on(self) -> dict[str, list[Place]]:
+        """Where parts of the boundary have been sampled already."""
+        return {}
+
     def on(self, problem: Problem, name: str) -> list[Place]:
+        if name not in self._on:
+            self._on[name] = self._sampled(problem, name)
+        return self._on[name]
+
+    def _sampled(self, problem: Problem, name: str) -> list[Place]:
         spacing = (2 * self.half_widths).min(axis=0) / (max(self.counts) + 1)
         owner, points, normals, weights = boundary_points(
             problem.domain, name, spacing, self.low_corner, self.high_corner
@@ -154,17 +164,34 @@ class ShapedCells(Cells):
 
 
 def shaped_cells(problem: Problem, basis: GluedBasis, grid: Grid) -> ShapedCells:
-    """The boxes that a domain meets, cut by its boundary."""
+    """The boxes that a domain meets, cut by its boundary; the same as last time if nothing has
+    changed."""
     tiling, degree = tiling_of(basis), common_degree(basis)
     counts = points_per_cell(basis, grid)
     extra = max(len(own.enrichment) for own in basis.levels)
     on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
-    regions = problem.domain.regions
-    insides = tuple(Inside(problem.domain, name) for name in regions) or (Inside(problem.domain),)
+    least = int(ROWS * max(own.features.columns for own in basis.levels))
+    sizes = (tiling, counts, on_faces, degree, least, len(problem.fields))
+    try:
+        return _shaped(*sizes)
+    except TypeError:  # a domain that has no hash is cut anew
+        return _shaped.__wrapped__(*sizes)
+
+
+@lru_cache(maxsize=4)
+def _shaped(
+    tiling: Tiling,
+    counts: tuple[int, ...],
+    on_faces: tuple[int, ...],
+    degree: int,
+    least: int,
+    fields: int,
+) -> ShapedCells:
+    domain = tiling.domain
+    insides = tuple(Inside(domain, name) for name in domain.regions) or (Inside(domain),)
     low, high = tiling.centres - tiling.half_widths, tiling.centres + tiling.half_widths
     kind = np.stack([kinds(inside, low, high) for inside in insides])
-    _refuse_thin(insides, low, high, kind, problem)
-    least = int(ROWS * max(own.features.columns for own in basis.levels))
+    _refuse_thin(insides, low, high, kind)
     points: dict[tuple[int, int], tuple[Array, Array]] = {}
     for f, inside in enumerate(insides):
         cut = np.flatnonzero(kind[f] == CUT)
@@ -177,7 +204,7 @@ def shaped_cells(problem: Problem, basis: GluedBasis, grid: Grid) -> ShapedCells
     number = np.flatnonzero((kind != OUTSIDE).any(axis=0))
     if len(number) < 2:
         raise ValueError(
-            f"{problem.domain!r} meets {len(number)} of {tiling.count} subdomains, which has no "
+            f"{domain!r} meets {len(number)} of {tiling.count} subdomains, which has no "
             f"neighbour: use more subdomains, or coupling='overlap'"
         )
     cell_of = np.full(tiling.count, -1)
@@ -192,8 +219,8 @@ def shaped_cells(problem: Problem, basis: GluedBasis, grid: Grid) -> ShapedCells
     volumes[whole] = boxes[number][whole]
     face_counts = tuple(on_faces[:i] + on_faces[i + 1 :] for i in range(len(counts)))
     present = kind[:, number].T != OUTSIDE
-    if len(insides) < len(problem.fields):
-        present = np.repeat(present, len(problem.fields), axis=1)
+    if len(insides) < fields:
+        present = np.repeat(present, fields, axis=1)
     all_low, all_high = corners(tiling)
     return ShapedCells(
         tiling,
@@ -212,16 +239,14 @@ def shaped_cells(problem: Problem, basis: GluedBasis, grid: Grid) -> ShapedCells
     )
 
 
-def _refuse_thin(
-    insides: tuple[Inside, ...], low: Array, high: Array, kind: np.ndarray, problem: Problem
-) -> None:
+def _refuse_thin(insides: tuple[Inside, ...], low: Array, high: Array, kind: np.ndarray) -> None:
     for f, inside in enumerate(insides):
         place = too_thin(inside, low, high, kind[f])
         if place is not None:
             at = ", ".join(f"{c:.4g}" for c in place)
             size = ", ".join(f"{c:.3g}" for c in (high - low).min(axis=0))
             raise ValueError(
-                f"{problem.domain!r} has a part near ({at}) that is too thin for subdomains of "
+                f"{inside.domain!r} has a part near ({at}) that is too thin for subdomains of "
                 f"size ({size}): use more subdomains, or coupling='overlap'"
             )
 
