@@ -82,10 +82,11 @@ def refine(
     walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress)
     try:
         reason = walk.go()
-    except (MemoryError, KeyboardInterrupt) as error:
+    except (MemoryError, KeyboardInterrupt, ValueError) as error:
         if not walk.steps:
             raise
-        reason = "interrupted" if isinstance(error, KeyboardInterrupt) else f"no memory: {error}"
+        why = {KeyboardInterrupt: "interrupted", MemoryError: f"no memory: {error}"}
+        reason = why.get(type(error), f"no finer: {error}")
     solution, estimate = (walk.best, walk.estimate) if walk.met else walk.surest()
     return Refined(solution, estimate, tuple(walk.steps), walk.met, reason)
 

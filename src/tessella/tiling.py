@@ -11,12 +11,15 @@ from functools import cached_property
 import numpy as np
 
 from tessella.decomposition import Decomposition, Index
-from tessella.domain import Array, Domain
+from tessella.domain import Array, Box, Domain
 from tessella.tree import Cell, Leaves, Roots, balanced, leaves
 
 Cuts = int | Sequence[float]
 """Of one axis: how many equal parts, or the edges of unequal ones, both ends included."""
 
+
+NEAR_FACE = 1e-7
+"""Points this close to a face lie on it, in parts of the smallest box."""
 
 SMALLEST, DEEPEST = 2.0**-28, 16
 """No slab thinner than this part of its side is halved, and no box of this level is cut."""
@@ -204,6 +207,7 @@ class Tiling(Decomposition):
         return own, own
 
     def seen(self, points: Array) -> tuple[Index, Index]:
+        points = self._inwards(points)
         if not self.cut:
             return super().seen(points)
         level, own = self.leaves
@@ -221,6 +225,28 @@ class Tiling(Decomposition):
             owner[hit] = leaf[order][at[hit]]
         by_box = np.argsort(owner, kind="stable")
         return owner[by_box], by_box
+
+    def _inwards(self, points: Array) -> Array:
+        """On a shape, points on a face of a box moved a little into the domain: there it may lie on
+        one side of the face only."""
+        if isinstance(self.domain, Box) or not len(points):
+            return points
+        least = 2.0 ** -int(self.leaves.level.max())
+        step = NEAR_FACE * least * np.array([min(self.along(i)) for i in range(len(self.widths))])
+        close = np.zeros(len(points), dtype=bool)
+        for axis in range(len(self.widths)):
+            slab, _ = self.range_along(axis, points[:, axis])
+            width = np.array(self.along(axis))[slab] * least
+            share = (points[:, axis] - self.edges(axis)[slab]) / width
+            close |= np.abs(share - np.round(share)) * width < step[axis]
+        at = np.flatnonzero(close)
+        if not len(at):
+            return points
+        moves = np.array(list(itertools.product((1, -1), repeat=len(step)))) * 2 * step
+        depths = np.stack([self.domain.signed_distance(points[at] + move) for move in moves])
+        moved = points.copy()
+        moved[at] += moves[np.argmin(np.round(depths / step.min(), 3), axis=0)]
+        return moved
 
     def _place(self, axis: int, x: Array, depth: int) -> Index:
         """Which of the parts of all slabs, each in 2^depth, contain each x."""

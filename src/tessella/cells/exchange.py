@@ -29,7 +29,7 @@ import numpy as np
 from tessella.conditions import IntegralCondition, PointCondition
 from tessella.domain import Array
 from tessella.operators import Orders, function_values
-from tessella.problem import Problem
+from tessella.problem import Equation, Problem
 
 KAPPA = 0.35
 """Wavenumber of the incoming data, in parts of the one that the features resolve. From a half to
@@ -81,11 +81,12 @@ def orders_along(problem: Problem) -> Array:
     return found
 
 
-def exchange(problem: Problem, points: Array) -> tuple[Along, ...]:
-    """What is exchanged across every axis; coefficients are looked at in some points inside."""
+def exchange(problem: Problem, points: Array, every: Array | None = None) -> tuple[Along, ...]:
+    """What is exchanged across every axis; coefficients are looked at in some points inside, winds
+    at `every` one."""
     orders, means = orders_along(problem), _mean_coefficients(problem, points)
     return tuple(
-        _turning(problem, axis, orders[:, axis], points)
+        _turning(problem, axis, orders[:, axis], points if every is None else every)
         or _along(problem, axis, orders[:, axis], means)
         for axis in range(problem.domain.dimension)
     )
@@ -113,17 +114,19 @@ Means = list[list[dict[Orders, float]]]
 """[equation][unknown] -> the mean of every coefficient."""
 
 
+def _where(problem: Problem, equation: Equation, points: Array) -> Array:
+    """The points at which an equation holds, or all if none of these is one."""
+    held = problem.within(equation, points)
+    return held if len(held) else points
+
+
 def _mean_coefficients(problem: Problem, points: Array) -> Means:
-    return [
-        [
-            {
-                alpha: float(np.mean(c))
-                for alpha, c in problem.symbol(e.operator, points, field=f).items()
-            }
-            for f in problem.fields
-        ]
-        for e in problem.equations
-    ]
+    found = []
+    for e in problem.equations:
+        x = _where(problem, e, points)
+        symbols = [problem.symbol(e.operator, x, field=f) for f in problem.fields]
+        found.append([{a: float(f"{np.mean(c):.3e}") for a, c in own.items()} for own in symbols])
+    return found
 
 
 def _along(problem: Problem, axis: int, orders: Array, means: Means) -> Along:
@@ -203,12 +206,28 @@ def _conditions_at(problem: Problem, axis: int, side: int) -> int:
     if domain.axes[axis] in domain.periodic:
         return 0
     name = f"{domain.axes[axis]}{('min', 'max')[side]}"
-    held = sum(
-        name in c.faces(domain)
-        for c in problem.conditions
-        if not isinstance(c, PointCondition | IntegralCondition)
-    )
+    held = round(sum(shares(problem, name).values()))
     return held + sum(_vanishing(problem, field, axis, side) for field in problem.fields)
+
+
+def shares(problem: Problem, name: str) -> dict[str, float]:
+    """Of every condition on a face, on which part of it it holds; what names no region of a divided
+    domain holds for the unknowns of all."""
+    domain, found = problem.domain, {}
+    for c in problem.conditions:
+        if isinstance(c, PointCondition | IntegralCondition) or name not in c.faces(domain):
+            continue
+        share = 1.0
+        if callable(c.on):
+            points, _ = domain.boundary(name, (FACE_POINTS,) * domain.dimension)
+            share = float(np.mean(c.chosen(points))) if len(points) else 0.0
+        plain = any(t.field is None for t in c.operator.expand(domain.axes))
+        found[c.name] = share * (len(problem.fields) if domain.regions and plain else 1)
+    return found
+
+
+FACE_POINTS = 9
+"""Points per axis of a face at which masks of conditions are looked at."""
 
 
 def _vanishing(problem: Problem, field: str, axis: int, side: int) -> int:

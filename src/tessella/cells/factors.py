@@ -315,10 +315,13 @@ def factor_cells(
             if best is None or found.trouble < best.trouble:
                 best = found if tuning == 1.0 else found.noted(f"kappa x {tuning:g} near resonance")
             if best.trouble < MAGNIFIED:
-                return best
+                loose = isinstance(best.joined, Merged) and best.joined.whole.undetermined
+                return best.noted(UNDETERMINED) if loose else best
     assert best is not None
     return best.noted("some subdomains are hardly determined by what comes in")
 
+
+UNDETERMINED = "the last exchange is singular: the solution may not be unique"
 
 TUNINGS = (1.0, 1.7, 0.55)
 """Factors on the wavenumbers of the incoming data that are tried, until every cell and every group

@@ -120,6 +120,11 @@ class Whole:
         factors = (lu, pivots) if share > SINGULAR else None
         return Whole(rows, taken, weights, factors, condition)
 
+    @property
+    def undetermined(self) -> bool:
+        """Whether nothing fixes what the last exchange leaves open."""
+        return self.condition > 1 / SINGULAR
+
     def solve(self, right: Array, sums: Array) -> tuple[Array, Array]:
         """in_A3 and what comes in outside, (1, n) each."""
         if self.factors is not None:

@@ -140,6 +140,7 @@ class Stating:
         """As given, or 1 for the first equation and what makes the others as large as it."""
         if len(self.problem.equations) == 1:
             return 1.0 if equation.weight is None else equation.weight
+        x = self.problem.within(equation, x)
         size = float(operator_sizes(self.problem, equation.operator, x, None, self.typical).sum())
         self.first_size = self.first_size or size
         if equation.weight is not None:
@@ -269,6 +270,10 @@ class Stating:
         lift = problem.lift(source.operator, x, normals)
         given = function_values(value, x, f"{source.name} {what}") - lift  # type: ignore[arg-type]
         symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
+        if isinstance(source, Equation) and source.where is not None:
+            inside = problem.domain.inside(source.where, x)
+            given = given * inside
+            symbols = [{alpha: c * inside for alpha, c in own.items()} for own in symbols]
         found, start = [], 0
         for p, s, w in zip(places, scale, weight, strict=True):
             shape = (len(p.members), len(p.slot))

@@ -24,16 +24,11 @@ from tessella.collocation import Grid
 from tessella.conditions import IntegralCondition, PointCondition
 from tessella.domain import Array, Box
 from tessella.memory import require
-from tessella.operators import function_values
+from tessella.operators import Operator, function_values
 from tessella.problem import Problem
 
 SUM_POINTS = 10
 """Fewest Gauss points per axis and cell for an integral."""
-
-
-FEW = 8
-"""So few measurements are rows of the whole, not of the cells that contain them: often they fix
-what the equation leaves open everywhere, such as the level of a pressure."""
 
 
 class Sum(NamedTuple):
@@ -104,6 +99,17 @@ class CellSystem:
         """Whether only right-hand sides differ, up to rounding of the points."""
         if len(self.asked) != len(other.asked) or len(self.sums) != len(other.sums):
             return False
+        if self.enriching.count or other.enriching.count:
+            return False  # functions of absolute places
+        if [s.weight for s in self.sums] != [s.weight for s in other.sums]:
+            return False
+        pairs = {
+            (id(a), id(b)): (a, b)
+            for mine, theirs in zip(self.ports, other.ports, strict=True)
+            for a, b in zip(mine, theirs, strict=True)
+        }
+        if not all(_same_port(a, b) for a, b in pairs.values()):
+            return False
         mine = [*self.asked, *(p for s in self.sums for p in s.parts)]
         theirs = [*other.asked, *(p for s in other.sums for p in s.parts)]
         if len(mine) != len(theirs) or self.faces != other.faces:
@@ -118,7 +124,7 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     ports, crossings, faces = ports_of(*parts, enriching, tuning)
     if len(faces) < len(system.faces):
         same = (system.cells, system.problem, system.along, system.stating)
-        open_ports(*same, ports, crossings, faces)
+        open_ports(*same, ports, crossings, faces, system.traces)
     return replace(
         system,
         ports=tuple(map(tuple, ports)),
@@ -139,8 +145,23 @@ def _check_sizes(problem: Problem, basis: GluedBasis, inner: Sequence[Place]) ->
     )
 
 
+def _same_port(a: Port, b: Port) -> bool:
+    """Whether two ports take and give the same, up to rounding."""
+    if a is b:
+        return True
+    exact = (a.axis, a.side, a.taken, a.given) == (b.axis, b.side, b.taken, b.given)
+    return exact and np.allclose(
+        [a.kappa, a.half_width, *a.pulls], [b.kappa, b.half_width, *b.pulls], rtol=1e-9, atol=0.0
+    )
+
+
 def _same_rows(a: Asked, b: Asked) -> bool:
     if a.symbol.keys() != b.symbol.keys() or not np.array_equal(a.members, b.members):
+        return False
+    if a.slot is not b.slot and not (
+        a.slot.points.shape == b.slot.points.shape
+        and np.allclose(a.slot.points, b.slot.points, rtol=0.0, atol=1e-9)
+    ):
         return False
     return all(
         a.symbol[key].shape == b.symbol[key].shape
@@ -160,7 +181,7 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     x = stating.points(inner)
     asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
     stating.learn(asked)
-    along = exchange(problem, x[:: max(1, cells.count // 4)])
+    along = exchange(problem, x[:: max(1, cells.count // 4)], x)
     if any(own.wind for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)
@@ -169,18 +190,16 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     own_functions = enriching if enriching.count else None
     ports, crossings, faces = ports_of(cells, along, stating, own_functions)
     extras = [c for c in problem.conditions if isinstance(c, PointCondition | IntegralCondition)]
-    is_open = (
-        bool(extras)
-        and plain
-        and open_ports(cells, problem, along, stating, ports, crossings, faces)
-    )
+    rows = sum(len(c.points) if isinstance(c, PointCondition) else 1 for c in extras)
+    is_open = plain and open_ports(cells, problem, along, stating, ports, crossings, faces, rows)
+    free = bool(extras) and _constants_are_free(problem, x[: len(inner[0].slot)])
     sums: list[Sum] = []
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
             sums.append(_integral(stating, cells, condition))
         elif isinstance(condition, PointCondition):
             parts = _measured(stating, cells, condition)
-            if is_open or len(condition.points) <= FEW:
+            if is_open or free:
                 sums += _each_as_sum(stating, parts)
             else:
                 asked += parts
@@ -202,11 +221,31 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     return system
 
 
+def _constants_are_free(problem: Problem, x: Array) -> bool:
+    """Whether some unknown may be raised by a constant without any equation or condition on the
+    boundary noticing: then measurements are rows of the whole, which they determine."""
+    origin, normals = (0,) * x.shape[1], np.tile(np.eye(x.shape[1])[0], (len(x), 1))
+    held = [c for c in problem.conditions if not isinstance(c, PointCondition | IntegralCondition)]
+
+    def noticed(operator: Operator, field: str) -> bool:
+        return bool(np.any(problem.symbol(operator, x, normals, field).get(origin, 0.0)))
+
+    operators = [e.operator for e in problem.equations] + [c.operator for c in held]
+    fields = [f for f in problem.fields if not callable(problem.multiplier(f))]
+    return any(not any(noticed(operator, field) for operator in operators) for field in fields)
+
+
 def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list[Asked]:
     """Rows of measurements, in the cells that contain their points."""
     problem = stating.problem
     x, n = problem.domain.wrapped(condition.points), len(condition.points)
     owner, point = cells.owners(x)
+    if len(point) < n:
+        lost = sorted(set(range(n)) - set(point.tolist()))[0]
+        raise ValueError(
+            f"{condition.name} has a point at {tuple(condition.points[lost].tolist())}, which no "
+            f"subdomain sees: move it inside {problem.domain!r}, or leave it out"
+        )
     k, weight = stating.typical, condition.weight
     if weight is None:
         relative = stating.relative(condition.operator, x)

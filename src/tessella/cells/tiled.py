@@ -15,7 +15,7 @@ from numpy.polynomial import legendre
 from tessella.cells import slots
 from tessella.cells.draw import DRAWS, Slot, absent, digest, drawn, powers, unfiltered
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import KAPPA, Along, Datum, wind
+from tessella.cells.exchange import KAPPA, Along, Datum, shares, wind
 from tessella.cells.faces import Side, interior_faces
 from tessella.cells.glued import Glued, GluedBasis, common_degree, tiling_of
 from tessella.cells.joining import Face
@@ -354,7 +354,9 @@ def _port(
         float(W[d.field, cell] * k**-0.5 * (kappa / k) ** d.top) * math.sqrt(area / (2 * half))
         for d in taken
     )
-    name = (*label, face.field, face.wind, kappa, half, pulls, *_modes_name(modes, usual))
+    crossed_by = (taken, given, cells.degree, cells.face_counts[axis])
+    own = (face.field, face.wind, kappa, half, pulls)
+    name = (*label, *own, *crossed_by, *_modes_name(modes, usual))
     crossed = modes[side], modes[1 - side]
     return Port(axis, side, slot, taken, given, *crossed, kappa, pulls, half, name)
 
@@ -456,14 +458,29 @@ def _face_modes(
         active = np.maximum(enriching.active[below], enriching.active[above])
         if active.any():
             cell, side = (below, 1) if part_below == WHOLE else (above, 0)
-            slot = cells.slot((axis, side, WHOLE))
-            x = enriching.points(cell, slot)
+            slot = cells.slot((axis, side, WHOLE)) if face.custom is None else face.custom.below
+            x = enriching.points(cell if face.custom is None else below, slot)
             at = (x, slot.weights, axis, kappa)
             return tuple(
                 tuple(enriching.modes(*at, datum, P[axis], active) for datum in data)
                 for data in (own.below, own.above)
             )  # type: ignore[return-value]
     return (P[axis],) * len(own.below), (P[axis],) * len(own.above)
+
+
+def _unheld(problem: Problem, name: str, taken: Sequence[Datum]) -> tuple[Datum, ...]:
+    """Of what cells take at a face, the data of unknowns that have fewer conditions there."""
+    on_face = shares(problem, name)
+    left: list[Datum] = []
+    for f, field in enumerate(problem.fields):
+        held = sum(
+            on_face.get(c.name, 0.0)
+            for c in problem.conditions
+            if len(problem.fields) == 1
+            or any(t.field == field for t in c.operator.expand(problem.domain.axes))
+        )
+        left += [d for d in taken if d.field == f][round(held) :]
+    return tuple(left)
 
 
 def open_ports(
@@ -474,24 +491,30 @@ def open_ports(
     ports: list[list[Port]],
     crossings: list[list[int]],
     faces: list[Face],
+    rows: int,
 ) -> bool:
     """Ports at walls that have fewer conditions than cells take there; whether there are any.
 
-    What comes in there is found from measurements and integrals.
+    What comes in there is found from `rows` measurements and integrals, if they are enough.
     """
     domain = problem.domain
     if any(callable(problem.multiplier(field)) for field in problem.fields):
         return False
-    found = False
     W = stating.sizes(stating.k)
+    bare = {}
     for axis, own in enumerate(along):
         for side in (0, 1) if domain.axes[axis] not in domain.periodic else ():
             name = f"{domain.axes[axis]}{('min', 'max')[side]}"
-            held = sum(name in c.faces(domain) for c in problem.conditions)
-            left = own.taken(side)[held:]
-            if not left:
-                continue
-            found = True
+            bare[axis, side] = _unheld(problem, name, own.taken(side))
+    asked = sum(
+        len(left) * len(cells.tiling.at_end(axis, side))
+        * slots.modes(cells.face_counts[axis], cells.degree).shape[1]
+        for (axis, side), left in bare.items()
+    )  # fmt: skip
+    if not 0 < asked <= rows:
+        return False
+    for (axis, side), left in bare.items():
+        if left:
             P = slots.modes(cells.face_counts[axis], cells.degree)
             numbers = P.shape[1] * len(left)
             for cell in cells.tiling.at_end(axis, side).tolist():
@@ -502,7 +525,7 @@ def open_ports(
                     for d in left
                 )
                 slot = cells.slot((axis, side, WHOLE))
-                label = ("open", axis, side, held, kappa, half, pulls)
+                label = ("open", axis, side, left, kappa, half, pulls)
                 both = (P,) * len(left)
                 ports[cell].append(
                     Port(axis, side, slot, left, (), both, (), kappa, pulls, half, label)
@@ -510,4 +533,4 @@ def open_ports(
                 crossings[cell].append(len(faces))
                 ends = (cell, -1, 0, numbers) if side else (-1, cell, numbers, 0)
                 faces.append(Face(*ends))
-    return found
+    return True
