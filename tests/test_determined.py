@@ -94,7 +94,7 @@ def test_where_a_tolerance_is_missed_the_smallest_estimate_wins():
         """A refinement whose residual falls at every step, whatever the estimate."""
 
         def _judge(self, solution):
-            self.estimate = next(estimates)
+            self.estimate, self.seen = next(estimates), None
             return Judgement(1.0, 2.0, 1.0)
 
     def engine(blind, plan):

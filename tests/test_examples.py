@@ -51,7 +51,7 @@ def test_a_thinner_layer_gets_more_subdomains_across_it(example, capsys):
 
 
 def test_a_front_is_refined_along_itself(example, capsys):
-    solution = example("front").main(steepness=60.0, tol=1e-4)
+    solution = example("front").main(steepness=100.0, tol=1e-4)
     assert solution.report.error["l1_normalised"] <= 3e-4
     assert solution.basis.decomposition.cut and drawn("front")
     assert "as small everywhere they would be" in capsys.readouterr().out
