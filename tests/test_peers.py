@@ -157,22 +157,6 @@ def test_every_peer_has_runs_or_a_reason_and_a_look(name):
             assert curve_name({"peer": peer.name, "settings": one}) in LOOKS
 
 
-def test_ngsolve_follows_curved_edges():
-    pytest.importorskip("ngsolve")
-    for name, width in (("disc-with-hole", 0.5), ("four-holes", 0.2)):
-        case = problems.get(name)
-        found = PEERS["NGSolve"].solve(case, degree=8, threads=1, width=width)
-        assert normalised_l1(found(case.points), case.exact(case.points)) < 1e-6
-
-
-def test_jaxhps_is_given_every_coefficient():
-    pytest.importorskip("jaxhps")
-    for name, p, levels in (("variable-4", 12, 3), ("layer", 12, 2), ("helmholtz", 12, 3)):
-        case = problems.get(name)
-        found = PEERS["jaxhps"].solve(case, p=p, levels=levels)
-        assert normalised_l1(found(case.points), case.exact(case.points)) < 3e-3
-
-
 def test_a_missing_package_is_a_reason_not_a_silence(monkeypatch):
     monkeypatch.setattr("benchmarks.peers.peer.find_spec", lambda name: None)
     ((_, _, settings, reason),) = plan(["laplace-3"], ["NGSolve"], quick=True)
