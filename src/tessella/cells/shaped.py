@@ -373,7 +373,8 @@ def off_regions(tiling: Tiling) -> Tiling:
         for axis in range(domain.dimension):
             flat = points[np.abs(normals[:, axis]) > 1 - 1e-6, axis]
             own = tiling.along(axis)
-            near = np.abs(flat[:, None] - tiling.edges(axis)[1:-1])
+            edges = np.unique(tiling.centres[:, axis] + tiling.half_widths[:, axis])[:-1]
+            near = np.abs(flat[:, None] - edges)
             if near.size and near.min() < 1e-6 * min(own) and len(own) > 1:
                 step = NUDGE * min(own)
                 widths[axis] = [own[0] + step, *own[1:-1], own[-1] - step]
