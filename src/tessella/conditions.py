@@ -310,8 +310,9 @@ def Integral(
     """The integral of `of` applied to u, by default of u itself, over the whole domain is `value`.
 
     Fixes what equation and other conditions leave open, such as the constant of a problem with
-    Neumann conditions only. `of=w * Identity()` is a weighted integral. It is enforced through
-    partial sums over neighbouring subdomains, so it costs little and keeps the system sparse.
+    Neumann conditions only. `of=w * Identity()` is a weighted integral. Overlapping
+    subdomains add it up through partial sums of neighbours, cells at their last join, so that it
+    costs little.
     """
     if not isinstance(value, Real):
         raise TypeError(f"{name} value must be a number, got {value!r}")

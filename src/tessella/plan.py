@@ -66,7 +66,7 @@ class Plan:
 
     def work(self, new: float = 1.0) -> float:
         """Relative cost: a dense elimination per subdomain, of which a share is new, and one of the
-        traces on the largest separator, which is most of the work in three dimensions."""
+        data on the largest separator, which is most of the work in three dimensions."""
         d, J, C = len(self.slabs), self.count, float(self.features)
         across = 1 - 1 / d
         return new * J * C**3 + (5 * C**across * J**across) ** 3

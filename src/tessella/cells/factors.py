@@ -256,7 +256,7 @@ class CellFactors:
                 if k.sums is not None
             )
             missed_sum = (got - total.value) * total.size
-            squares[total.name] = squares.get(total.name, 0.0) + missed_sum**2 * total.share
+            squares[total.name] = squares.get(total.name, 0.0) + missed_sum**2
         return {name: math.sqrt(value) for name, value in squares.items()}
 
     def _rows_met(

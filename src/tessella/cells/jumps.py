@@ -1,4 +1,5 @@
-"""How far neighbours disagree on their common faces, where nothing was asked of them."""
+"""How far neighbours disagree on their common faces: on whole ones where nothing was asked of them,
+on cut ones at the points of the exchange."""
 
 from __future__ import annotations
 

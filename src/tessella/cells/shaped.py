@@ -33,8 +33,9 @@ from tessella.cells.cutting import (
 from tessella.cells.draw import Slot
 from tessella.cells.faces import interior_faces
 from tessella.cells.glued import GluedBasis, common_degree, tiling_of
+from tessella.cells.ports import modes_on
 from tessella.cells.rows import Place
-from tessella.cells.tiled import Between, Cells, Custom, corners, modes_on, points_per_cell
+from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cell
 from tessella.collocation import Grid
 from tessella.domain import Array
 from tessella.problem import Problem
@@ -332,7 +333,7 @@ def _cut_face(
             for j in (below, above)
         )
         modes = modes_on(np.delete(part.points, axis, axis=1), weights, degree)
-        custom = Custom(seen_below, seen_above, modes, measure, field)
+        custom = Custom(seen_below, seen_above, modes, measure)
         found.append(Between(axis, ends.below, ends.above, WHOLE, WHOLE, custom, field))
     return found
 

@@ -17,9 +17,10 @@ from tessella.cells.exchange import Along, exchange
 from tessella.cells.glued import Glued, GluedBasis
 from tessella.cells.joining import Face
 from tessella.cells.leaves import Port
+from tessella.cells.ports import blown, open_ports, ports_of
 from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells
-from tessella.cells.tiled import Cells, blown, cells_of, open_ports, ports_of
+from tessella.cells.tiled import Cells, cells_of
 from tessella.collocation import Grid
 from tessella.conditions import IntegralCondition, PointCondition
 from tessella.domain import Array, Box
@@ -34,7 +35,7 @@ SUM_POINTS = 10
 class Sum(NamedTuple):
     """A row over all cells: the sum over its cells of symbol . D^alpha v should be `value`.
 
-    `size` makes it what its statement asks for, `share` is its part of the statement's mean square.
+    `size` makes it what its statement asks for.
     """
 
     name: str
@@ -42,7 +43,6 @@ class Sum(NamedTuple):
     value: float
     weight: float
     size: float = 1.0
-    share: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Method:
     btol: float = 0.0
     track_every: int = 1
     coupling: str = "overlap"
-    """Or "interfaces": subdomains side by side, glued by traces; `overlap` then plays no part."""
+    """Or "interfaces": subdomains side by side, joined by maps; `overlap` then plays no part."""
     trace_degree: int | None = None
     shared: bool = True
     solver: str = "rrqr-lsqr"
