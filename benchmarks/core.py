@@ -18,8 +18,8 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, seconds, table
-from tessella import evaluation
-from tessella.assembly import assemble
+from tessella.overlap import evaluation
+from tessella.overlap.system import assemble
 
 SEEDS = range(5)
 PAPER: dict[str, dict[str, float]] = {

@@ -23,10 +23,10 @@ from benchmarks.peers.run import measure as run_peer
 from benchmarks.peers.score import time_to
 from benchmarks.peers.tables import curve
 from benchmarks.solvers import RICH
-from tessella.linalg import loops
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.iteration import checked
-from tessella.memory import device_name
+from tessella.linalg.iterative import loops
+from tessella.linalg.iterative.iteration import checked
+from tessella.machine.memory import device_name
 
 REPEATS = 100
 

@@ -16,9 +16,9 @@ from benchmarks.peers import problems
 from benchmarks.peers.score import normalised_l1
 from tessella.cells.factors import factor_cells
 from tessella.cells.system import cell_system
-from tessella.memory import peak_mib
-from tessella.report import Stopwatch
-from tessella.solve import parts
+from tessella.machine.memory import peak_mib
+from tessella.machine.stopwatch import Stopwatch
+from tessella.solving.solve import parts
 
 FEATURES = 140
 SCALES = (3, 4, 5, 6, 7)

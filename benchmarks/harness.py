@@ -14,7 +14,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from tessella.memory import device_name, peak_mib
+from tessella.machine.memory import device_name, peak_mib
 
 RESULTS = Path(__file__).resolve().parent.parent / "results" / "benchmarks"
 

@@ -9,14 +9,14 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, table
-from tessella.arrays import on_the_cpu
-from tessella.assembly import assemble
-from tessella.basis import Basis
+from tessella.cells.basis import CellBasis
 from tessella.cells.factors import CellFactors, factor_cells
-from tessella.cells.glued import Glued
 from tessella.cells.merging import Merged
 from tessella.cells.solvers import Merging
 from tessella.cells.system import cell_system
+from tessella.machine.arrays import on_the_cpu
+from tessella.overlap.basis import Basis
+from tessella.overlap.system import assemble
 
 CASES: list[tuple[str, str, dict[str, float], float, dict[str, Any]]] = [
     ("Laplacian n = 4", "laplace", {"n": 4}, 1e-6, {"subdomains": 8, "features": 120}),
@@ -67,7 +67,7 @@ def soft(problem: ts.Problem) -> ts.Problem:
 def work(problem: ts.Problem, basis: Basis, oversampling: float) -> float:
     """GFLOP of all factorisations by count, every distinct subdomain and join once."""
     grid = ts.Grid(oversampling)
-    if isinstance(basis, Glued):
+    if isinstance(basis, CellBasis):
         system = cell_system(problem, basis, grid)
         with on_the_cpu(True):
             factors = factor_cells(system, ts.RRQR(1e-14), Merging())

@@ -13,7 +13,7 @@ import numpy as np
 import tessella as ts
 from benchmarks.harness import save, table
 from tessella.cells.shelf import Shelf
-from tessella.operators import apply_to_function
+from tessella.problem.operators import apply_to_function
 
 PATIENCE = 30.0
 
@@ -88,16 +88,16 @@ def everywhere() -> Iterator[None]:
         return tuple((0.0, 0.0) for _ in problem.domain.axes)
 
     with (
-        patch("tessella.adapt.split", lambda tiling, errors, axes: None),
-        patch("tessella.plan.layers", none),
-        patch("tessella.resolution.THIN", np.inf),
+        patch("tessella.solving.tolerance.split", lambda tiling, errors, axes: None),
+        patch("tessella.solving.plan.layers", none),
+        patch("tessella.problem.scales.THIN", np.inf),
     ):
         yield
 
 
 @contextmanager
 def without_reuse() -> Iterator[None]:
-    with patch("tessella.solve.Shelf", lambda: Shelf(most=0)):
+    with patch("tessella.solving.solve.Shelf", lambda: Shelf(most=0)):
         yield
 
 

@@ -10,9 +10,9 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, seconds, table
-from tessella.assembly import assemble
-from tessella.report import error_norms
-from tessella.solution import error_monitor
+from tessella.overlap.system import assemble
+from tessella.solution.report import error_norms
+from tessella.solution.solution import error_monitor
 
 RICH: dict[str, Any] = {
     "subdomains": 8,

@@ -11,14 +11,14 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, seconds, table
-from tessella.assembly import weigh
-from tessella.baselines.network import initial_parameters
-from tessella.baselines.objective import Objective, build_objective
-from tessella.baselines.training import Training, advance, begin
 from tessella.gallery import TRAINED
-from tessella.reference.finite_difference import FiniteDifferenceWave
-from tessella.reference.series import GaussianWave
-from tessella.report import error_norms
+from tessella.gallery.reference.finite_difference import FiniteDifferenceWave
+from tessella.gallery.reference.series import GaussianWave
+from tessella.networks.network import initial_parameters
+from tessella.networks.objective import Objective, build_objective
+from tessella.networks.training import Training, advance, begin
+from tessella.overlap.system import weigh
+from tessella.solution.report import error_norms
 
 PAPER = {
     ("harmonic-oscillator", "pinn"): 0.48,

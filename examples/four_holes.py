@@ -9,7 +9,7 @@ high-order finite elements at 600 points.
 from pathlib import Path
 
 import tessella as ts
-from tessella.reference.four_holes import table
+from tessella.gallery.reference.four_holes import table
 
 
 def four_holes() -> ts.Problem:

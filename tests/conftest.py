@@ -23,10 +23,11 @@ import pytest
 from hypothesis import settings
 
 import tessella as ts
-from tessella import algorithm, evaluation
 from tessella.linalg.block_matrix import BlockMatrix, Group
-from tessella.linalg.krylov import History
-from tessella.report import Report
+from tessella.linalg.iterative.krylov import History
+from tessella.overlap import evaluation
+from tessella.solution.report import Report
+from tessella.solving import algorithm
 
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tessella")

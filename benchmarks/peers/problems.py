@@ -17,8 +17,8 @@ import jax.numpy as jnp
 import numpy as np
 
 import tessella as ts
-from tessella.reference.four_holes import CENTRES, RADIUS, table
-from tessella.reference.series import GaussianWave
+from tessella.gallery.reference.four_holes import CENTRES, RADIUS, table
+from tessella.gallery.reference.series import GaussianWave
 
 Array = np.ndarray
 Formula = Callable[[Any, Any, Any], Any]

@@ -1,5 +1,7 @@
 """tessella: linear PDEs with filtered random features on overlapping subdomains."""
 
+from importlib import import_module as _import_module
+
 import jax as _jax
 
 _jax.config.update("jax_enable_x64", True)
@@ -7,12 +9,24 @@ if _jax.dtypes.canonicalize_dtype("float64") != "float64":
     raise ImportError("tessella needs float64, but JAX refuses it: unset JAX_ENABLE_X64=0")
 
 from tessella import gallery
-from tessella.baselines import Training, fbpinn, pinn
-from tessella.basis import Basis, Fields, Multilevel
-from tessella.cells.glued import Glued
-from tessella.collocation import Grid
-from tessella.compiled import keep_compiled as _keep_compiled
-from tessella.conditions import (
+from tessella.cells.basis import CellBasis
+from tessella.cells.tiling import Tiling
+from tessella.features.enrichment import Corner, Enrichment
+from tessella.features.random_features import Activation, RandomFeatures
+from tessella.geometry.box import Box
+from tessella.geometry.divided import Divided
+from tessella.geometry.sampled import Implicit, PointCloud
+from tessella.geometry.shapes import Ball, HalfSpace, Polygon
+from tessella.linalg.direct.nested_qr import NestedQR
+from tessella.linalg.iterative.deflation import DeflatedLSQR
+from tessella.linalg.iterative.krylov import CG, LSMR, LSQR
+from tessella.linalg.iterative.schwarz import SchwarzCG
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.machine.compiled import keep_compiled as _keep_compiled
+from tessella.overlap.basis import Basis, Fields, Multilevel
+from tessella.overlap.decomposition import Decomposition
+from tessella.overlap.points import Grid
+from tessella.problem.conditions import (
     Absorbing,
     Condition,
     Dirichlet,
@@ -26,30 +40,31 @@ from tessella.conditions import (
     Robin,
     Transmission,
 )
-from tessella.decomposition import Decomposition
-from tessella.domain import Box
-from tessella.enrichment import Corner, Enrichment
-from tessella.features import Activation, RandomFeatures
-from tessella.io import load
-from tessella.linalg.deflation import DeflatedLSQR
-from tessella.linalg.krylov import CG, LSMR, LSQR
-from tessella.linalg.nested_qr import NestedQR
-from tessella.linalg.rrqr import RRQR, Unfiltered
-from tessella.linalg.schwarz import SchwarzCG
-from tessella.march import march
-from tessella.marched import Marched
-from tessella.operator_function import operator
-from tessella.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
-from tessella.problem import Ansatz, Equation, Problem, Reference
-from tessella.regions import Divided
-from tessella.sampled import Implicit, PointCloud
-from tessella.shapes import Ball, HalfSpace, Polygon
-from tessella.solution import Solution
-from tessella.solve import solve
-from tessella.tiling import Tiling
+from tessella.problem.operator_function import operator
+from tessella.problem.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
+from tessella.problem.problem import Ansatz, Equation, Problem, Reference
+from tessella.solution.files import load
+from tessella.solution.marched import Marched
+from tessella.solution.solution import Solution
+from tessella.solving.march import march
+from tessella.solving.solve import solve
 from tessella.version import __version__
 
 _keep_compiled()
+
+_NETWORKS = ("Training", "fbpinn", "pinn")
+
+
+def __getattr__(name: str) -> object:
+    """Networks are loaded when they are asked for."""
+    if name in _NETWORKS:
+        return getattr(_import_module("tessella.networks"), name)
+    raise AttributeError(f"module 'tessella' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 __all__ = [
     "CG",
@@ -62,6 +77,7 @@ __all__ = [
     "Ball",
     "Basis",
     "Box",
+    "CellBasis",
     "Condition",
     "Corner",
     "D",
@@ -73,7 +89,6 @@ __all__ = [
     "Equation",
     "Field",
     "Fields",
-    "Glued",
     "Grid",
     "HalfSpace",
     "Identity",

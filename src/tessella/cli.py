@@ -22,8 +22,8 @@ from rich.progress import (
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from tessella.marched import Marched
-    from tessella.solution import Solution
+    from tessella.solution.marched import Marched
+    from tessella.solution.solution import Solution
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -155,8 +155,8 @@ def reproduce(
     workers: Annotated[int, typer.Option(help="processes, each on one core")] = 1,
 ) -> None:
     """Make the paper's tables and figures again; finished runs are kept and never repeated."""
-    from tessella.experiments import Store, figures, report
-    from tessella.experiments import reproduce as run
+    from tessella.reproduction import Store, figures, report
+    from tessella.reproduction import reproduce as run
 
     store = Store(out)
     drawing = {"figures", "all"} & set(targets)
@@ -191,7 +191,7 @@ def reproduce(
 
 def _print_comparison(store: Any, number: int, quick: bool) -> None:
     """One of the paper's tables, ours beside theirs."""
-    from tessella.experiments.compare import compare
+    from tessella.reproduction.compare import compare
 
     table = Table(box=None, pad_edge=False, header_style="bold", title=f"Table {number}")
     for title in ("row", "error", "paper", "verdict", "kappa", "paper", "n"):

@@ -1,1 +1,1 @@
-"""Cells that a boundary may cut."""
+"""Subdomains side by side, joined by maps of what goes in to what comes out."""

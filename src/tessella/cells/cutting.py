@@ -27,8 +27,8 @@ from tessella.cells.scanning import (
     patterns,
     pieces_of,
 )
-from tessella.geometry import Array
-from tessella.quadrature import gauss_rule
+from tessella.geometry.gauss import gauss_rule
+from tessella.machine.arrays import Array
 
 __all__ = [
     "CUT",

@@ -20,7 +20,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.basis import AnyBasis
 from tessella.cells.device_merging import PROMPT, Grid, Merged, Numbers, exchange, grid, merge
 from tessella.cells.draw import Draw, Slot
 from tessella.cells.exchange import orders_along
@@ -31,14 +30,15 @@ from tessella.cells.rows import Asked
 from tessella.cells.solvers import AnySolver, Merging
 from tessella.cells.system import CellSystem
 from tessella.cells.tiled import Between, Cells, spaces
-from tessella.domain import Array
+from tessella.geometry.functions import Orders
 from tessella.linalg import batched_qr
-from tessella.linalg.iteration import History, Progress, SolverResult, Stop
-from tessella.linalg.threads import single_threaded_blas
-from tessella.memory import available_bytes, gib
-from tessella.operators import Orders
-from tessella.problem import Problem
-from tessella.report import Stopwatch
+from tessella.linalg.iterative.iteration import History, Progress, SolverResult, Stop
+from tessella.machine.arrays import Array
+from tessella.machine.memory import available_bytes, gib
+from tessella.machine.stopwatch import Stopwatch
+from tessella.machine.threads import single_threaded_blas
+from tessella.overlap.basis import AnyBasis
+from tessella.problem.problem import Problem
 
 WORTH = 3e8
 """Flops of all Gramians below which the host is done before the device has begun."""

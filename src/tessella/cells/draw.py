@@ -20,10 +20,15 @@ import jax
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from tessella.domain import Array
-from tessella.features import Layer, RandomFeatures, deep_derivatives, shallow_derivatives
-from tessella.linalg.threads import single_threaded_blas
-from tessella.operators import Orders
+from tessella.features.random_features import (
+    Layer,
+    RandomFeatures,
+    deep_derivatives,
+    shallow_derivatives,
+)
+from tessella.geometry.functions import Orders
+from tessella.machine.arrays import Array
+from tessella.machine.threads import single_threaded_blas
 
 
 def digest(*parts: bytes) -> bytes:

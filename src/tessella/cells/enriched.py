@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.cells.basis import CellBasis
 from tessella.cells.draw import Slot
 from tessella.cells.exchange import Datum
-from tessella.cells.glued import Glued
 from tessella.cells.leaves import Port
 from tessella.cells.rows import Asked
-from tessella.domain import Array
-from tessella.enrichment import enriched_values
-from tessella.operators import Orders
+from tessella.geometry.functions import Orders
+from tessella.machine.arrays import Array
+from tessella.overlap.enriched import enriched_values
 
 NEW = 1e-12
 """What is left of a function beside polynomials must be more than this part of it."""
@@ -25,7 +25,7 @@ class Enriching:
     """The enrichment of all unknowns in all cells."""
 
     def __init__(
-        self, bases: tuple[Glued, ...], number: np.ndarray, centres: Array, half_widths: Array
+        self, bases: tuple[CellBasis, ...], number: np.ndarray, centres: Array, half_widths: Array
     ) -> None:
         self.bases, self.centres, self.half_widths = bases, centres, half_widths
         self.active = np.concatenate([own.active[number] for own in bases], axis=1)

@@ -26,10 +26,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tessella.conditions import IntegralCondition, PointCondition
-from tessella.domain import Array
-from tessella.operators import Orders, function_values
-from tessella.problem import Equation, Problem
+from tessella.geometry.functions import Orders, function_values
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import IntegralCondition, PointCondition
+from tessella.problem.problem import Equation, Problem
 
 KAPPA = 0.35
 """Wavenumber of the incoming data, in parts of the one that the features resolve. From a half to

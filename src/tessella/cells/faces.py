@@ -9,11 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.polynomial import legendre
 
-from tessella.decomposition import Decomposition
-from tessella.domain import Array
-from tessella.quadrature import gauss
-from tessella.tiling import Tiling
-from tessella.tree import WHOLE, touching
+from tessella.cells.tiling import Tiling
+from tessella.cells.tree import WHOLE, touching
+from tessella.geometry.gauss import gauss
+from tessella.machine.arrays import Array
+from tessella.overlap.decomposition import Decomposition
 
 Side = tuple[int, int, int]
 """(axis, side, part) of a subdomain's face: side 0 is the lower one, parts as in `tree`."""

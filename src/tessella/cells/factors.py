@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tessella.basis import AnyBasis
 from tessella.cells.exchange import orders_along
-from tessella.cells.exchanging import Exchanged, chosen
 from tessella.cells.faces import interior_faces
+from tessella.cells.gmres import Exchanged, chosen
 from tessella.cells.joining import Face, Order, Stage, order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import find_kinds
@@ -24,14 +23,15 @@ from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.system import CellSystem, retuned
 from tessella.cells.tiled import corners, spaces
-from tessella.domain import Array
-from tessella.linalg.iteration import Progress, SolverResult
+from tessella.cells.tiling import Tiling
+from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
-from tessella.linalg.threads import single_threaded_blas
-from tessella.memory import require
-from tessella.problem import Problem
-from tessella.report import Stopwatch
-from tessella.tiling import Tiling
+from tessella.machine.arrays import Array
+from tessella.machine.memory import require
+from tessella.machine.stopwatch import Stopwatch
+from tessella.machine.threads import single_threaded_blas
+from tessella.overlap.basis import AnyBasis
+from tessella.problem.problem import Problem
 
 if TYPE_CHECKING:
     from tessella.cells.device import DeviceFactors
@@ -300,7 +300,7 @@ def factor_cells(
             f"subdomains side by side are joined by maps, which solver={solver.name!r} does not "
             f"know: use solver='auto', {' or '.join(map(repr, CELL_SOLVERS))}"
         )
-    from tessella.cells.device import device_factors  # which needs what is defined here
+    from tessella.cells.device import device_factors
 
     with single_threaded_blas():
         on_device = device_factors(system, rule.sigma, solver, progress)

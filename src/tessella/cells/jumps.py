@@ -12,9 +12,9 @@ from tessella.cells.draw import Slot
 from tessella.cells.exchange import orders_along
 from tessella.cells.leaves import Kind
 from tessella.cells.system import CellSystem
-from tessella.domain import Array
-from tessella.operators import D, Identity, Operator
-from tessella.tree import WHOLE
+from tessella.cells.tree import WHOLE
+from tessella.machine.arrays import Array
+from tessella.problem.operators import D, Identity, Operator
 
 POINTS = 6
 """Points per axis of a face at which jumps are measured, its ends included; with enrichment, which

@@ -13,7 +13,7 @@ from tessella.cells.draw import digest
 from tessella.cells.leaves import Kind, Space
 from tessella.cells.rows import Asked
 from tessella.cells.system import CellSystem
-from tessella.domain import Array
+from tessella.machine.arrays import Array
 
 
 def _digests(part: Asked) -> list[bytes]:

@@ -23,10 +23,10 @@ from scipy.linalg import lapack
 from tessella.cells.draw import Draw, Slot, digest
 from tessella.cells.exchange import Datum
 from tessella.cells.rows import Asked
-from tessella.domain import Array
+from tessella.geometry.functions import Orders
 from tessella.linalg.lapack import cholesky, solve_cholesky
-from tessella.linalg.threads import side_by_side
-from tessella.operators import Orders
+from tessella.machine.arrays import Array
+from tessella.machine.threads import in_parallel
 
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
@@ -292,7 +292,7 @@ def map_kinds(
         4.0 * kinds[i].space.columns ** 2 * sum(len(asked[n].slot) for n, _ in kinds[i].asked)
         for i in alone
     )
-    for i, mapped in zip(alone, side_by_side(one, alone, work), strict=True):
+    for i, mapped in zip(alone, in_parallel(one, alone, work), strict=True):
         found[i] = mapped
     return [one for one in found if one is not None]
 
@@ -354,7 +354,7 @@ def _by_gramian(
         grams += common.gram
         return [_from_gram(kind, common, G) for kind, G in zip(own, grams, strict=True)]
 
-    made = side_by_side(mapped, pieces, 2.0 * len(group) * height * r * r)
+    made = in_parallel(mapped, pieces, 2.0 * len(group) * height * r * r)
     return [one for piece in made for one in piece]
 
 

@@ -30,9 +30,9 @@ from scipy.linalg import lapack
 from tessella.cells.joining import Numbers, Order, Stage
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Merging
-from tessella.domain import Array
-from tessella.linalg.iteration import History, SolverResult, Stop
-from tessella.linalg.threads import side_by_side
+from tessella.linalg.iterative.iteration import History, SolverResult, Stop
+from tessella.machine.arrays import Array
+from tessella.machine.threads import in_parallel
 
 SINGULAR = 1e-11
 """A last exchange whose reciprocal condition number is below this has no unique solution."""
@@ -419,7 +419,7 @@ def _merge_stage(
 
     step = TOGETHER if len(fresh) > TOGETHER else 1
     pieces = [fresh[i : i + step] for i in range(0, len(fresh), step)]
-    results = side_by_side(one, pieces, len(fresh) * stage.flops)
+    results = in_parallel(one, pieces, len(fresh) * stage.flops)
     if len(results) == 1 and len(fresh) == len(names):
         T, E, join = results[0]
     else:

@@ -18,9 +18,9 @@ from tessella.cells.joining import Face
 from tessella.cells.leaves import Port
 from tessella.cells.rows import Stating
 from tessella.cells.tiled import Between, Cells, Custom
-from tessella.domain import Array
-from tessella.problem import Problem
-from tessella.tree import WHOLE
+from tessella.cells.tree import WHOLE
+from tessella.machine.arrays import Array
+from tessella.problem.problem import Problem
 
 
 def ports_of(

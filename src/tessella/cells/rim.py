@@ -7,9 +7,10 @@ from numpy.typing import NDArray
 from scipy.spatial import cKDTree
 
 from tessella.cells.scanning import CUT, Index, Inside, kinds
-from tessella.geometry import NEAR, Array, Domain, Surface
-from tessella.regions import Divided
-from tessella.sampled import Implicit
+from tessella.geometry.divided import Divided
+from tessella.geometry.domain import NEAR, Domain, Surface
+from tessella.geometry.sampled import Implicit
+from tessella.machine.arrays import Array
 
 FEW, FINER = 4, (2, 4, 8, 16)
 """A cell with fewer points on its piece of a boundary gets those of finer samplings."""

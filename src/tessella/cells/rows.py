@@ -24,10 +24,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.cells.draw import Slot
-from tessella.conditions import Condition
-from tessella.domain import Array
-from tessella.operators import Operator, Orders, function_values
-from tessella.problem import Equation, Problem
+from tessella.geometry.functions import Orders, function_values
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import Condition
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Equation, Problem
 
 MEASURED = 12
 """Digits of measures of faces: those that do not depend on how a sum was taken."""

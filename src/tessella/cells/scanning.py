@@ -15,8 +15,9 @@ from typing import cast
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.geometry import Array, Domain
-from tessella.regions import REST, Divided
+from tessella.geometry.divided import REST, Divided
+from tessella.geometry.domain import Domain
+from tessella.machine.arrays import Array
 
 Mask = NDArray[np.bool_]
 Index = NDArray[np.int64]

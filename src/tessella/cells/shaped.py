@@ -15,6 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells import slots
+from tessella.cells.basis import AnyCellBasis, common_degree, tiling_of
 from tessella.cells.cutting import (
     CUT,
     OUTSIDE,
@@ -27,21 +28,18 @@ from tessella.cells.cutting import (
     too_thin,
     volume_points,
 )
-from tessella.cells.cutting import (
-    WHOLE as INSIDE,
-)
+from tessella.cells.cutting import WHOLE as INSIDE
 from tessella.cells.draw import Slot
 from tessella.cells.faces import interior_faces
-from tessella.cells.glued import GluedBasis, common_degree, tiling_of
 from tessella.cells.ports import modes_on
 from tessella.cells.rows import Place
 from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cell
-from tessella.collocation import Grid
-from tessella.domain import Array
-from tessella.problem import Problem
-from tessella.quadrature import FEWEST
-from tessella.tiling import Tiling
-from tessella.tree import WHOLE
+from tessella.cells.tiling import Tiling
+from tessella.cells.tree import WHOLE
+from tessella.machine.arrays import Array
+from tessella.overlap.points import Grid
+from tessella.overlap.quadrature import FEWEST
+from tessella.problem.problem import Problem
 
 ROWS = 1.3
 """Points inside a cut cell, at least so many per feature."""
@@ -173,7 +171,7 @@ class ShapedCells(Cells):
         return not any(inside.member(x).any() for inside in self.insides)
 
 
-def shaped_cells(problem: Problem, basis: GluedBasis, grid: Grid) -> ShapedCells:
+def shaped_cells(problem: Problem, basis: AnyCellBasis, grid: Grid) -> ShapedCells:
     """The boxes that a domain meets, cut by its boundary; the same as last time if nothing has
     changed."""
     tiling, degree = tiling_of(basis), common_degree(basis)
@@ -383,7 +381,7 @@ def off_regions(tiling: Tiling) -> Tiling:
     return Tiling.of_widths(domain, widths, tiling.cut) if moved else tiling
 
 
-def integral_points(problem: Problem, basis: GluedBasis) -> tuple[Array, Array]:
+def integral_points(problem: Problem, basis: AnyCellBasis) -> tuple[Array, Array]:
     """Points and weights of an integral over a shape or a divided domain."""
     cells = shaped_cells(problem, basis, Grid(2.0))
     points, weights = [], []

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.memory import available_bytes
+from tessella.machine.memory import available_bytes
 
 SHARE = 8
 """A shelf holds at most this part of the memory that is free when it is put up."""

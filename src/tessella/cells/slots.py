@@ -9,9 +9,9 @@ import numpy as np
 
 from tessella.cells.draw import Slot
 from tessella.cells.faces import Side, face_modes
-from tessella.domain import Array
-from tessella.quadrature import gauss
-from tessella.tree import WHOLE, middle
+from tessella.cells.tree import WHOLE, middle
+from tessella.geometry.gauss import gauss
+from tessella.machine.arrays import Array
 
 
 @lru_cache(maxsize=64)

@@ -10,23 +10,25 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tessella.basis import per_field
+from tessella.cells.basis import AnyCellBasis, CellBasis
 from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import Along, exchange
-from tessella.cells.glued import Glued, GluedBasis
 from tessella.cells.joining import Face
 from tessella.cells.leaves import Port
 from tessella.cells.ports import blown, open_ports, ports_of
 from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.tiled import Cells, cells_of
-from tessella.collocation import Grid
-from tessella.conditions import IntegralCondition, PointCondition
-from tessella.domain import Array, Box
-from tessella.memory import require
-from tessella.operators import Operator, function_values
-from tessella.problem import Problem
+from tessella.geometry.box import Box
+from tessella.geometry.functions import function_values
+from tessella.machine.arrays import Array
+from tessella.machine.memory import require
+from tessella.overlap.basis import per_field
+from tessella.overlap.points import Grid
+from tessella.problem.conditions import IntegralCondition, PointCondition
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Problem
 
 SUM_POINTS = 10
 """Fewest Gauss points per axis and cell for an integral."""
@@ -50,7 +52,7 @@ class CellSystem:
     """What is asked of all cells, with their right-hand sides; not yet filtered or factored."""
 
     problem: Problem
-    basis: GluedBasis
+    basis: AnyCellBasis
     cells: Cells
     stating: Stating
     along: tuple[Along, ...]
@@ -78,9 +80,9 @@ class CellSystem:
         return sum(f.up + f.down for f in self.faces)
 
     @cached_property
-    def bases(self) -> tuple[Glued, ...]:
+    def bases(self) -> tuple[CellBasis, ...]:
         every = per_field(self.basis, self.problem.fields)
-        return tuple(own for own in every if isinstance(own, Glued))
+        return tuple(own for own in every if isinstance(own, CellBasis))
 
     @cached_property
     def enriching(self) -> Enriching:
@@ -133,7 +135,7 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     )
 
 
-def _check_sizes(problem: Problem, basis: GluedBasis, inner: Sequence[Place]) -> None:
+def _check_sizes(problem: Problem, basis: AnyCellBasis, inner: Sequence[Place]) -> None:
     """Refuse tables that would not fit, before they are made."""
     points = sum(len(p.members) * len(p.slot) for p in inner)
     axes = problem.domain.axes
@@ -170,7 +172,7 @@ def _same_rows(a: Asked, b: Asked) -> bool:
     )
 
 
-def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
+def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem:
     """(Problem, basis, points) -> the rows of all cells."""
     plain = isinstance(problem.domain, Box)
     cells = cells_of(problem, basis, grid) if plain else shaped_cells(problem, basis, grid)
@@ -185,7 +187,7 @@ def cell_system(problem: Problem, basis: GluedBasis, grid: Grid) -> CellSystem:
     if any(own.wind for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)
-    bases = tuple(own for own in each if isinstance(own, Glued))
+    bases = tuple(own for own in each if isinstance(own, CellBasis))
     enriching = Enriching(bases, cells.number, cells.centres, cells.half_widths)
     own_functions = enriching if enriching.count else None
     ports, crossings, faces = ports_of(cells, along, stating, own_functions)

@@ -11,19 +11,20 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells import slots
+from tessella.cells.basis import AnyCellBasis, CellBasis, common_degree, tiling_of
 from tessella.cells.draw import DRAWS, Slot, absent, drawn, powers, unfiltered
 from tessella.cells.faces import Side, interior_faces
-from tessella.cells.glued import Glued, GluedBasis, common_degree, tiling_of
 from tessella.cells.leaves import Space
 from tessella.cells.rows import Place, Stating
-from tessella.collocation import Grid
-from tessella.domain import Array, Box
-from tessella.problem import Problem
-from tessella.tiling import Tiling
-from tessella.tree import WHOLE
+from tessella.cells.tiling import Tiling
+from tessella.cells.tree import WHOLE
+from tessella.geometry.box import Box
+from tessella.machine.arrays import Array
+from tessella.overlap.points import Grid
+from tessella.problem.problem import Problem
 
 
-def points_per_cell(basis: GluedBasis, grid: Grid) -> tuple[int, ...]:
+def points_per_cell(basis: AnyCellBasis, grid: Grid) -> tuple[int, ...]:
     """Gauss points along every axis of a cell, from the grid's rule for the whole domain."""
     tiling, degree = basis.decomposition, common_degree(basis)
     counts = tuple(
@@ -159,7 +160,7 @@ class Cells:
         return Place(slot, members, 1 / (2 * self.half_widths[members, axis]), normals, axis)
 
 
-def cells_of(problem: Problem, basis: GluedBasis, grid: Grid) -> Cells:
+def cells_of(problem: Problem, basis: AnyCellBasis, grid: Grid) -> Cells:
     """All boxes of a tiling; the same ones as last time if nothing has changed."""
     tiling, degree = tiling_of(basis), common_degree(basis)
     counts = points_per_cell(basis, grid)
@@ -201,7 +202,7 @@ def corners(tiling: Tiling) -> tuple[np.ndarray, np.ndarray]:
 
 def spaces(
     cells: Cells,
-    bases: Sequence[Glued],
+    bases: Sequence[CellBasis],
     stating: Stating,
     orders: Array,
     sigma: float,
@@ -217,7 +218,7 @@ def spaces(
 
 def _space(
     cells: Cells,
-    bases: Sequence[Glued],
+    bases: Sequence[CellBasis],
     stating: Stating,
     orders: Array,
     sigma: float,

@@ -7,11 +7,12 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import hankel1
 
-from tessella.conditions import Condition, Dirichlet, Initial
-from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import D, Field, Identity, Laplacian, NormalDerivative
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import Condition, Dirichlet, Initial
+from tessella.problem.operators import D, Field, Identity, Laplacian, NormalDerivative
+from tessella.problem.problem import Equation, Problem
 
 A, B = Field("a"), Field("b")
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tessella.arrays import namespace
-from tessella.conditions import Dirichlet, Initial, Neumann
-from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import D, Laplacian
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import Array, namespace
+from tessella.problem.conditions import Dirichlet, Initial, Neumann
+from tessella.problem.operators import D, Laplacian
+from tessella.problem.problem import Equation, Problem
 
 
 def variable_poisson(contrast: float = 0.8) -> Problem:

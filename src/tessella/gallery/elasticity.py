@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from tessella.conditions import Condition, Dirichlet
-from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import D, Field, Normal, Operator
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import Condition, Dirichlet
+from tessella.problem.operators import D, Field, Normal, Operator
+from tessella.problem.problem import Equation, Problem
 
 
 def plane_stress(youngs: float, poisson: float, u: Field, v: Field) -> dict[str, Operator]:

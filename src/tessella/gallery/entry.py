@@ -10,23 +10,22 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from tessella.baselines import Training, fbpinn, pinn
-from tessella.basis import AnyBasis, Basis
-from tessella.cells.glued import Glued, default_features
+from tessella.cells.basis import CellBasis, default_features
 from tessella.cells.shaped import off_regions
 from tessella.cells.solvers import CELL_SOLVERS, solver_named
-from tessella.collocation import Grid
-from tessella.decomposition import Decomposition
-from tessella.enrichment import Enrichment
-from tessella.features import RandomFeatures
-from tessella.linalg.iteration import Progress
-from tessella.march import march
-from tessella.marched import Marched
-from tessella.operators import Function
-from tessella.problem import Problem
-from tessella.solution import Solution
-from tessella.solve import COUPLINGS, SIDE_BY_SIDE_SIGMA, for_fields, solve
-from tessella.tiling import Tiling
+from tessella.cells.tiling import Tiling
+from tessella.features.enrichment import Enrichment
+from tessella.features.random_features import RandomFeatures
+from tessella.geometry.functions import Function
+from tessella.linalg.iterative.iteration import Progress
+from tessella.overlap.basis import AnyBasis, Basis
+from tessella.overlap.decomposition import Decomposition
+from tessella.overlap.points import Grid
+from tessella.problem.problem import Problem
+from tessella.solution.marched import Marched
+from tessella.solution.solution import Solution
+from tessella.solving.march import march
+from tessella.solving.solve import COUPLINGS, SIDE_BY_SIDE_SIGMA, for_fields, solve
 
 
 @dataclass(frozen=True)
@@ -315,6 +314,8 @@ class Entry:
         progress: Progress | None,
         checkpoint: str | Path | None,
     ) -> Solution:
+        from tessella.networks import Training, fbpinn, pinn
+
         chosen = self.preset(preset)
         parameters, method = split_settings(self, chosen, settings, chosen.trained(solver))
         problem = self.problem(preset, **parameters)
@@ -359,7 +360,7 @@ def _basis(problem: Problem, method: Method, features: RandomFeatures, seed: int
             Decomposition(problem.domain, method.subdomains, method.overlap), features, seed
         )
     tiling = off_regions(Tiling(problem.domain, method.subdomains))
-    return Glued(tiling, features, seed, method.trace_degree, method.shared)
+    return CellBasis(tiling, features, seed, method.trace_degree, method.shared)
 
 
 def side_by_side(

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from tessella.arrays import namespace
-from tessella.conditions import Dirichlet
-from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import D, Identity, Laplacian
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import Array, namespace
+from tessella.problem.conditions import Dirichlet
+from tessella.problem.operators import D, Identity, Laplacian
+from tessella.problem.problem import Equation, Problem
 
 DIRECTIONS = (0.3, 1.1, 2.5)
 """Angles of the plane waves that make up the exact solution of Helmholtz's equation."""

@@ -7,10 +7,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Method, Network, Preset, side_by_side
-from tessella.operators import Laplacian
-from tessella.problem import Ansatz, Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import Array
+from tessella.problem.operators import Laplacian
+from tessella.problem.problem import Ansatz, Equation, Problem
 
 
 def laplace(n: float = 4) -> Problem:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from tessella.arrays import namespace
-from tessella.conditions import Dirichlet, Transmission
-from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import Laplacian
-from tessella.problem import Equation, Problem
-from tessella.regions import Divided
-from tessella.shapes import Ball
+from tessella.geometry.box import Box
+from tessella.geometry.divided import Divided
+from tessella.geometry.shapes import Ball
+from tessella.machine.arrays import namespace
+from tessella.problem.conditions import Dirichlet, Transmission
+from tessella.problem.operators import Laplacian
+from tessella.problem.problem import Equation, Problem
 
 RADIUS = 0.5
 

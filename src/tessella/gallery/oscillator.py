@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.conditions import Initial, InitialVelocity
-from tessella.domain import Array, Box
 from tessella.gallery.entry import Entry, Method, Network, Preset, side_by_side
-from tessella.operators import D
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import Initial, InitialVelocity
+from tessella.problem.operators import D
+from tessella.problem.problem import Equation, Problem
 
 
 def harmonic_oscillator(omega0: float = 60.0, mu: float = 4.0) -> Problem:

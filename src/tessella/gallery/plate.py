@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tessella.arrays import namespace
-from tessella.conditions import Dirichlet, Neumann
-from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, side_by_side
-from tessella.operators import Laplacian
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import namespace
+from tessella.problem.conditions import Dirichlet, Neumann
+from tessella.problem.operators import Laplacian
+from tessella.problem.problem import Equation, Problem
 
 
 def plate(n: float = 2.0) -> Problem:

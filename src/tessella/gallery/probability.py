@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tessella.arrays import namespace
-from tessella.conditions import Dirichlet, Initial
-from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import D
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import namespace
+from tessella.problem.conditions import Dirichlet, Initial
+from tessella.problem.operators import D
+from tessella.problem.problem import Equation, Problem
 
 
 def fokker_planck(diffusion: float = 0.25, T: float = 2.0) -> Problem:

@@ -9,14 +9,16 @@ from operator import sub
 
 import numpy as np
 
-from tessella.conditions import Dirichlet
-from tessella.domain import Array, Box, Domain
-from tessella.enrichment import Corner
+from tessella.features.enrichment import Corner
 from tessella.gallery.entry import Entry, Preset, side_by_side
-from tessella.operators import Laplacian
-from tessella.problem import Equation, Problem, Reference
-from tessella.reference.four_holes import CENTRES, RADIUS, table
-from tessella.shapes import Ball
+from tessella.gallery.reference.four_holes import CENTRES, RADIUS, table
+from tessella.geometry.box import Box
+from tessella.geometry.domain import Domain
+from tessella.geometry.shapes import Ball
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import Dirichlet
+from tessella.problem.operators import Laplacian
+from tessella.problem.problem import Equation, Problem, Reference
 
 
 def four_holes() -> Problem:

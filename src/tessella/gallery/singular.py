@@ -11,13 +11,15 @@ import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.conditions import Dirichlet, Neumann
-from tessella.domain import Array, Box
-from tessella.enrichment import Corner
+from tessella.features.enrichment import Corner
 from tessella.gallery.entry import Entry, Preset, side_by_side
-from tessella.operators import D, Function, Laplacian
-from tessella.problem import Equation, Problem
-from tessella.reference.motz import Motz
+from tessella.gallery.reference.motz import Motz
+from tessella.geometry.box import Box
+from tessella.geometry.functions import Function
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import Dirichlet, Neumann
+from tessella.problem.operators import D, Laplacian
+from tessella.problem.problem import Equation, Problem
 
 
 def motz() -> Problem:

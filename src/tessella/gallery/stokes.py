@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tessella.arrays import namespace
-from tessella.conditions import Condition, Dirichlet, Measured
-from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import D, Field, Laplacian
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import namespace
+from tessella.problem.conditions import Condition, Dirichlet, Measured
+from tessella.problem.operators import D, Field, Laplacian
+from tessella.problem.problem import Equation, Problem
 
 
 def stokes(distance: float = 0.3) -> Problem:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tessella.arrays import namespace
-from tessella.conditions import Dirichlet, Initial, InitialVelocity
-from tessella.domain import Box
 from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
-from tessella.operators import D
-from tessella.problem import Equation, Problem
+from tessella.geometry.box import Box
+from tessella.machine.arrays import namespace
+from tessella.problem.conditions import Dirichlet, Initial, InitialVelocity
+from tessella.problem.operators import D
+from tessella.problem.problem import Equation, Problem
 
 
 def wave_1d(c: float = 2.0, T: float = 1.0) -> Problem:

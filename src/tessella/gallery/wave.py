@@ -7,11 +7,11 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tessella.domain import Box
 from tessella.gallery.entry import Entry, Method, Network, Preset, side_by_side
-from tessella.operators import D, Laplacian
-from tessella.problem import Ansatz, Equation, Problem
-from tessella.reference.series import GaussianWave
+from tessella.gallery.reference.series import GaussianWave
+from tessella.geometry.box import Box
+from tessella.problem.operators import D, Laplacian
+from tessella.problem.problem import Ansatz, Equation, Problem
 
 
 def wave(T: float = 0.5, c: float = 1.0, printed: bool = False, **parameters: float) -> Problem:

@@ -1,1 +1,1 @@
-"""Block-sparse linear algebra that knows nothing of PDEs."""
+"""Least squares in blocks: the filter, direct and iterative solvers, conditioning. Knows no PDE."""

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tessella.arrays import backend
+from tessella.machine.arrays import backend
 
 PANEL = 32
 """Reflections applied at a time; the number of columns is a multiple of it."""

@@ -10,8 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.arrays import backend, on_device, on_host
-from tessella.domain import Array
+from tessella.machine.arrays import Array, backend, on_device, on_host
 
 UNROLL = 32
 """Blocks of at most this many columns are contracted by fused sums, wider ones by matrix products,

@@ -22,8 +22,6 @@ import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
 
-from tessella.arrays import on_device, on_host, some
-from tessella.domain import Array
 from tessella.linalg.block_kernels import (
     bucket,
     contract_columns,
@@ -34,6 +32,7 @@ from tessella.linalg.block_kernels import (
     scaled_rows,
     squared_sums,
 )
+from tessella.machine.arrays import Array, on_device, on_host, some
 
 
 class Group(NamedTuple):

@@ -13,15 +13,14 @@ import numpy as np
 import scipy.linalg
 from scipy.sparse.linalg import LinearOperator, svds
 
-from tessella.arrays import on_device
-from tessella.domain import Array
 from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.gramian import gramian, pattern
-from tessella.linalg.iteration import checked
-from tessella.linalg.krylov import NormalEquations
-from tessella.linalg.schwarz import SchwarzCG, SchwarzSystem
-from tessella.memory import available_bytes, gib, require
+from tessella.linalg.iterative.gramian import gramian, pattern
+from tessella.linalg.iterative.iteration import checked
+from tessella.linalg.iterative.krylov import NormalEquations
+from tessella.linalg.iterative.schwarz import SchwarzCG, SchwarzSystem
+from tessella.machine.arrays import Array, on_device
+from tessella.machine.memory import available_bytes, gib, require
 
 DENSE_COLUMNS = 1_500
 """Up to this many columns all singular values are computed."""

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_lapack
 
-from tessella.domain import Array
+from tessella.machine.arrays import Array
 
 
 @cache

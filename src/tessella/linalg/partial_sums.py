@@ -17,9 +17,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tessella.arrays import on_device
-from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group
+from tessella.machine.arrays import Array, on_device
 
 FANOUT = 4
 """Most numbers that one node adds up."""

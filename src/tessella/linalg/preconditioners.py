@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
-from tessella.arrays import on_device, on_host
+from tessella.machine.arrays import on_device, on_host
 
 
 class TriangularGroup(NamedTuple):

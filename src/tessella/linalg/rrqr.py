@@ -12,8 +12,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
-from tessella.arrays import on_device
-from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.preconditioners import (
     Preconditioner,
@@ -21,7 +19,8 @@ from tessella.linalg.preconditioners import (
     TriangularGroup,
     Unpreconditioned,
 )
-from tessella.linalg.threads import chunks, side_by_side
+from tessella.machine.arrays import Array, on_device
+from tessella.machine.threads import chunks, in_parallel
 
 
 class Factor(NamedTuple):
@@ -198,7 +197,7 @@ def _factor_group(
             found.append((factor.R, factor.kept))
         return found
 
-    found = [item for part in side_by_side(piece, chunks(len(values))) for item in part]
+    found = [item for part in in_parallel(piece, chunks(len(values))) for item in part]
     return Q, [R for R, _ in found], [kept for _, kept in found]
 
 

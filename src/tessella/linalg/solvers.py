@@ -9,15 +9,15 @@ from __future__ import annotations
 import dataclasses
 from typing import Any, Protocol
 
-from tessella.domain import Array
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.deflation import DeflatedLSQR
-from tessella.linalg.iteration import Monitor, Progress, SolverResult
-from tessella.linalg.krylov import CG, LSMR, LSQR
-from tessella.linalg.nested_qr import NestedQR
+from tessella.linalg.direct.nested_qr import NestedQR
+from tessella.linalg.iterative.deflation import DeflatedLSQR
+from tessella.linalg.iterative.iteration import Monitor, Progress, SolverResult
+from tessella.linalg.iterative.krylov import CG, LSMR, LSQR
+from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
-from tessella.linalg.schwarz import SchwarzCG
-from tessella.memory import available_bytes
+from tessella.machine.arrays import Array
+from tessella.machine.memory import available_bytes
 
 
 class Solver(Protocol):

@@ -1,0 +1,1 @@
+"""How wrong a solution is: defects, the estimate, where to refine."""

@@ -1,0 +1,94 @@
+"""The exchange between cells solved by GMRES: in = Pi (T in + c), with Pi from out to in.
+
+Every iteration is one product with the maps of all cells. Nothing is merged, so that memory grows
+with the cells alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse.linalg import LinearOperator, gmres
+
+from tessella.cells.joining import Order
+from tessella.cells.merging import Distinct, Maps, apply_maps, gathered_outputs
+from tessella.cells.solvers import Exchange, Merging
+from tessella.linalg.iterative.iteration import History, SolverResult, Stop
+from tessella.machine.arrays import Array
+from tessella.machine.memory import available_bytes, gib
+
+RATE = 1.5e10
+"""Flops per second that joins are counted on."""
+
+PATIENCE = 120.0
+"""Seconds up to which merging is preferred."""
+
+RESTART = 200
+"""Iterations after which GMRES begins anew."""
+
+
+def chosen(
+    order: Order, distinct: Sequence[Distinct], bound: bool
+) -> tuple[Merging | Exchange, str]:
+    """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
+    Sums and open ports (`bound`) can only be merged."""
+    flops = size = 0.0
+    for stage, own in zip(order.stages, distinct, strict=True):
+        if stage.cells is None:
+            flops += len(own.pairs) * stage.flops
+            size += len(own.pairs) * stage.bytes
+    seconds = flops / RATE
+    plan = f"about {gib(int(size))} and {seconds:.1g} s"
+    if bound or (size < 0.6 * available_bytes() and seconds < PATIENCE):
+        return Merging(), f"direct: {plan}"
+    return Exchange(), f"iterative, because merging would need {plan}"
+
+
+@dataclass(frozen=True)
+class Exchanged:
+    """The maps of all cells, ready to be exchanged."""
+
+    order: Order
+    solver: Exchange
+    maps: tuple[Maps | None, ...]
+    distinct: tuple[Distinct, ...]
+
+    @property
+    def growth(self) -> float:
+        """Nothing is inverted."""
+        return 1.0
+
+    def solve(
+        self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
+    ) -> tuple[list[Array], SolverResult]:
+        """`in` of all single cells, per stage, and how it was found."""
+        order, most = self.order, self.solver.max_iterations
+        history: list[float] = []
+        operator = LinearOperator((order.size, order.size), matvec=self._exchange, dtype=np.float64)
+        x, info = gmres(
+            operator,
+            gathered_outputs(order, c),
+            rtol=self.solver.tolerance,
+            atol=0.0,
+            restart=min(most, RESTART),
+            maxiter=-(-most // RESTART),
+            callback=lambda r: history.append(float(r)),
+            callback_type="pr_norm",
+        )
+        stop = Stop.RESIDUAL if info == 0 else Stop.LIMIT
+        taken = [np.zeros((0, 0)) if place is None else x[place] for place in order.taken]
+        residual = float(history[-1]) if history else 0.0
+        curve = History(residual=np.array(history))
+        return taken, SolverResult(None, len(history), stop, curve, residual)
+
+    def _exchange(self, x: Array) -> Array:
+        """in - Pi T in."""
+        order = self.order
+        taken = [None if place is None else x.ravel()[place] for place in order.taken]
+        outs = [
+            None if own is None or mine is None else apply_maps(own.T, one.which, mine)
+            for own, one, mine in zip(self.maps, self.distinct, taken, strict=True)
+        ]
+        return np.asarray(x.ravel() - gathered_outputs(order, outs))

@@ -1,0 +1,1 @@
+"""What solutions are made of: random features, functions of one's own."""

@@ -1,0 +1,227 @@
+"""Random features: networks with random, fixed hidden layers, and their derivatives."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.polynomial import Polynomial
+
+from tessella.geometry.functions import Orders
+from tessella.machine.arrays import Array, namespace
+
+
+@dataclass(frozen=True)
+class Activation:
+    """A function of one variable and its derivatives in closed form.
+
+    `derivatives(s, order)` returns the list [f(s), f'(s), ..., f^(order)(s)]. Add one of your own
+    by passing an `Activation` wherever a name is accepted:
+
+        gauss = Activation.from_function("gauss", lambda s: jnp.exp(-s**2))
+        RandomFeatures(100, activation=gauss)
+
+    `from_function` differentiates by JAX; give the derivatives yourself when speed matters. `plain`
+    says that they also take and return NumPy arrays.
+    """
+
+    name: str
+    derivatives: Callable[[Any, int], list[Any]]
+    plain: bool = False
+
+    @staticmethod
+    def from_function(name: str, function: Callable[[jax.Array], jax.Array]) -> Activation:
+        def derivatives(s: jax.Array, order: int) -> list[jax.Array]:
+            chain = [function]
+            for _ in range(order):
+                chain.append(_derivative(chain[-1]))
+            return [f(s) for f in chain]
+
+        return Activation(name, derivatives)
+
+
+def _derivative(f: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], jax.Array]:
+    return lambda s: jax.jvp(f, (s,), (jnp.ones_like(s),))[1]
+
+
+def _by_polynomial(
+    base: Callable[[Any], Any], slope: Polynomial
+) -> Callable[[Any, int], list[Any]]:
+    """For f' = slope(f): f^(k) = p_k(f) with p_0 = t and p_{k+1} = p_k' * slope."""
+
+    def derivatives(s: Any, order: int) -> list[Any]:
+        f = base(s)
+        p, values = Polynomial([0.0, 1.0]), [f]
+        for _ in range(order):
+            p = p.deriv() * slope
+            values.append(_horner(np.asarray(p.coef, float), f))
+        return values
+
+    return derivatives
+
+
+def _horner(coefficients: Array, t: Any) -> Any:
+    value = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        value = value * t + c
+    return value
+
+
+def _tanh(s: Any) -> Any:
+    return namespace(s).tanh(s)
+
+
+def _sin_derivatives(s: Any, order: int) -> list[Any]:
+    sin = namespace(s).sin(s)
+    if order == 0:
+        return [sin]
+    cos = namespace(s).cos(s)
+    cycle = [sin, cos, -sin, -cos]
+    return [cycle[k % 4] for k in range(order + 1)]
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    own.name: own
+    for own in (
+        Activation("tanh", _by_polynomial(_tanh, Polynomial([1.0, 0.0, -1.0])), plain=True),
+        Activation(
+            "sigmoid",
+            _by_polynomial(lambda s: 0.5 * (1 + _tanh(0.5 * s)), Polynomial([0.0, 1.0, -1.0])),
+            plain=True,
+        ),
+        Activation("sin", _sin_derivatives, plain=True),
+    )
+}
+
+
+class Layer(NamedTuple):
+    """Weights (J, width, fan_in) and biases (J, width) of one layer of every subdomain."""
+
+    weights: Any
+    biases: Any
+
+
+@dataclass(frozen=True)
+class RandomFeatures:
+    """K random features per subdomain (the paper's equation for phi_jk).
+
+    count       K, the number of features; all hidden layers are K wide
+    depth       h, the number of layers; 1 has closed-form derivatives and is fastest
+    activation  "tanh", "sigmoid", "sin" or an `Activation`
+    constant    add one constant feature, so that a subdomain has K + 1 columns
+    bias        whether the last layer has a bias
+    scale       factor on the first layer's weights and biases, i.e. the bandwidth of the features
+                in units of the subdomain: more oscillating solutions and more features want more
+
+    Weights and biases are uniform on +-1/sqrt(fan_in), times `scale` in the first layer.
+    """
+
+    count: int
+    depth: int = 1
+    activation: str | Activation = "tanh"
+    constant: bool = True
+    bias: bool = True
+    scale: float = 1.0
+
+    def __post_init__(self) -> None:
+        for name, what in (("count", "features"), ("depth", "depth")):
+            value = getattr(self, name)
+            if not (isinstance(value, Real) and float(value) >= 1 and float(value).is_integer()):
+                raise ValueError(f"{what} must be a whole number >= 1, got {value!r}")
+            object.__setattr__(self, name, int(float(value)))
+        if not (isinstance(self.scale, Real) and 0 < self.scale < math.inf):
+            raise ValueError(f"scale must be a positive number, got {self.scale!r}")
+        if not isinstance(self.activation, Activation) and self.activation not in ACTIVATIONS:
+            raise ValueError(
+                f"unknown activation {self.activation!r}: choose one of "
+                f"{', '.join(ACTIVATIONS)}, or pass a tessella.Activation"
+            )
+
+    @property
+    def columns(self) -> int:
+        """C, the number of columns per subdomain."""
+        return self.count + int(self.constant)
+
+    @property
+    def function(self) -> Activation:
+        a = self.activation
+        return a if isinstance(a, Activation) else ACTIVATIONS[a]
+
+    def draw(self, subdomains: int, dimension: int, seed: int) -> tuple[Layer, ...]:
+        """The layers of all subdomains from one explicit seed."""
+        random = np.random.default_rng(seed)
+        layers, fan_in = [], dimension
+        for level in range(self.depth):
+            bound = (self.scale if level == 0 else 1.0) / math.sqrt(fan_in)
+            weights = random.uniform(-bound, bound, (subdomains, self.count, fan_in))
+            biases = random.uniform(-bound, bound, (subdomains, self.count))
+            if level == self.depth - 1 and not self.bias:
+                biases = np.zeros_like(biases)
+            layers.append(Layer(weights, biases))
+            fan_in = self.count
+        return tuple(layers)
+
+
+def shallow_derivatives(
+    activation: Activation,
+    layer: Layer,
+    z: list[Any],
+    rates: list[Any],
+    gammas: tuple[Orders, ...],
+) -> dict[Orders, Any]:
+    """D^gamma act(w.z + b) = prod_i (w_i rate_i)^gamma_i act^(|gamma|), (..., K, m).
+
+    `z` are the normalised coordinates (one (..., m) array per axis) and `rates` are dz_i/dx_i;
+    leading axes count subdomains, of which the layer then has as many.
+    """
+    s = layer.biases[..., None] + sum(
+        layer.weights[..., i, None] * z_i[..., None, :] for i, z_i in enumerate(z)
+    )
+    values = activation.derivatives(s, max(sum(g) for g in gammas))
+    powers = [layer.weights[..., i] * rate for i, rate in enumerate(rates)]
+    one = namespace(s).ones(())
+    return {
+        gamma: values[sum(gamma)]
+        * math.prod((p**g for p, g in zip(powers, gamma, strict=True) if g), start=one)[..., None]
+        for gamma in gammas
+    }
+
+
+def deep_derivatives(
+    activation: Activation,
+    layers: tuple[Layer, ...],
+    z: list[jax.Array],
+    rates: list[jax.Array],
+    gammas: tuple[Orders, ...],
+) -> dict[Orders, jax.Array]:
+    """The same for any depth, by forward-mode differentiation along the axes."""
+
+    def network(coordinates: tuple[jax.Array, ...]) -> jax.Array:
+        state = jnp.stack(coordinates, axis=-2)
+        for layer in layers:
+            state = activation.derivatives(layer.weights @ state + layer.biases[..., None], 0)[0]
+        return state
+
+    def along(f: Callable[[tuple[jax.Array, ...]], jax.Array], axis: int):  # type: ignore[no-untyped-def]
+        def derivative(coordinates: tuple[jax.Array, ...]) -> jax.Array:
+            tangent = tuple(
+                jnp.full_like(c, rates[i] if i == axis else 0.0) for i, c in enumerate(coordinates)
+            )
+            return jax.jvp(f, (coordinates,), (tangent,))[1]
+
+        return derivative
+
+    found = {}
+    for gamma in gammas:
+        f = network
+        for axis, order in enumerate(gamma):
+            for _ in range(order):
+                f = along(f, axis)
+        found[gamma] = f(tuple(z))
+    return found

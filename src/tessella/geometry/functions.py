@@ -1,0 +1,101 @@
+"""Functions of points as users write them: evaluated, differentiated, checked at every point."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.machine.arrays import Array, on_device
+
+Function = Callable[[Any], Any]
+
+
+Orders = tuple[int, ...]
+
+
+def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> dict[Orders, Array]:
+    """Values and derivatives of a user's function at the points, checked point by point.
+
+    The function sees the whole (n, d) array. Its plain value is computed as it is, so NumPy code
+    is fine; derivatives are taken by JAX, so they need a function written with `jax.numpy`.
+    """
+    plain = [g for g in gammas if not any(g)]
+    higher = [g for g in gammas if any(g)]
+    found = {g: function_values(function, points) for g in plain}
+    if higher:
+        try:
+            results = _compiled(function, tuple(higher))(on_device(points))
+        except jax.errors.TracerArrayConversionError:
+            raise TypeError(
+                f"{function_name(function)} must be differentiated, which needs jax.numpy inside "
+                f"it: replace NumPy calls such as np.tanh by jnp.tanh"
+            ) from None
+        for gamma, value in zip(higher, results, strict=True):
+            what = f"the derivative {gamma} of {function_name(function)}"
+            found[gamma] = check_values(np.asarray(value), points, what)
+    return found
+
+
+@lru_cache(maxsize=64)
+def _compiled(
+    function: Function, gammas: tuple[Orders, ...]
+) -> Callable[[jax.Array], list[jax.Array]]:
+    """All these derivatives in one program, kept so that solving again does not compile again."""
+    return jax.jit(lambda x: [directional(function, gamma)(x) for gamma in gammas])
+
+
+def directional(function: Function, gamma: Orders) -> Function:
+    """D^gamma of a batched function: one forward-mode pass per order of each axis."""
+    for axis, order in enumerate(gamma):
+        for _ in range(order):
+            function = _along(function, axis)
+    return function
+
+
+def _along(function: Function, axis: int) -> Function:
+    def derivative(x: jax.Array) -> jax.Array:
+        direction = jnp.zeros_like(x).at[:, axis].set(1.0)
+        return jax.jvp(lambda p: jnp.asarray(function(p)), (x,), (direction,))[1]
+
+    return derivative
+
+
+def function_values(function: Function | float, points: Array, what: str | None = None) -> Array:
+    """A number or a function of the points as a checked (n,) array."""
+    if not callable(function):
+        return check_values(np.full(len(points), float(function)), points, what or "the value")
+    return check_values(np.asarray(function(points)), points, what or function_name(function))
+
+
+def check_values(values: Any, points: Array, what: str) -> Array:
+    """One finite float per point, or an error that names what was wrong and where."""
+    n = len(points)
+    if values.shape == () and values.dtype == object and values.item() is None:
+        raise ValueError(f"{what} returned None: is a `return` missing?")
+    if values.shape == ():
+        values = np.full(n, values)
+    if values.shape != (n,):
+        raise ValueError(
+            f"{what} returned shape {values.shape} for {n} points: it must map an "
+            f"(n, {points.shape[1]}) array of points to an (n,) array of values"
+        )
+    if values.dtype.kind not in "fiub":
+        raise ValueError(f"{what} must be real numbers, got {values.dtype} values")
+    values = values.astype(np.float64)
+    bad = np.flatnonzero(~np.isfinite(values))
+    if bad.size:
+        place = ", ".join(f"{c:.6g}" for c in points[bad[0]])
+        raise ValueError(
+            f"{what} is {values[bad[0]]} at the point ({place}), and not finite at {bad.size} of "
+            f"{n} points: it must be finite wherever it is evaluated"
+        )
+    return values
+
+
+def function_name(function: object) -> str:
+    return f"the function {getattr(function, '__name__', repr(function))!r}"

@@ -1,0 +1,1 @@
+"""QR of the whole by nested dissection."""

@@ -1,0 +1,1 @@
+"""LSQR, LSMR, CG and their kin."""

@@ -1,0 +1,130 @@
+"""LSQR for the finest level, while the coarser ones are solved exactly in every iteration.
+
+Let A = [C F], the columns of the coarser levels and of the finest, and C = Q R. What C can explain
+of a vector is taken away by P = I - Q Q^T, so
+
+    min |C c + F z - b|  =  min over z of |P F z - P b|,  then c = R^-1 Q^T (b - F z).
+
+LSQR iterates on P F, whose Krylov space starts where the coarse levels end: no error they can
+represent is left for it to find. P is applied by the nested-dissection QR of C, in both products:
+LSQR's u would stay in the range of P by itself, but for rounding, which adds up.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import ClassVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.direct.nested_qr import Factorisation, NestedQR
+from tessella.linalg.iterative.iteration import (
+    History,
+    Iterative,
+    Monitor,
+    Progress,
+    SolverResult,
+    Stop,
+    checked,
+    right_hand_side_norm,
+)
+from tessella.linalg.iterative.krylov import lsqr_begin, lsqr_step
+from tessella.machine.arrays import Array, on_device
+
+ROUNDING = 1e-15
+"""What the coarse levels leave of a right-hand side that they explain."""
+
+
+@dataclass(frozen=True)
+class Deflated:
+    """P F as an operator on vectors of all columns, zero at those of the coarser levels."""
+
+    fine: BlockMatrix
+    coarse: BlockMatrix | None
+    factors: Factorisation | None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.fine.shape
+
+    def explained(self, b: Array | jax.Array) -> jax.Array:
+        """c = R^-1 Q^T b: the least-squares solution in the coarse columns alone."""
+        if self.factors is None:
+            return jnp.zeros(self.shape[1])
+        return on_device(self.factors.solve(np.asarray(b))[0])
+
+    def left_over(self, b: jax.Array) -> jax.Array:
+        """P b."""
+        return b if self.coarse is None else b - self.coarse.matvec(self.explained(b))
+
+    def matvec(self, z: jax.Array) -> jax.Array:
+        return self.left_over(self.fine.matvec(z))
+
+    def rmatvec(self, u: jax.Array) -> jax.Array:
+        return self.fine.rmatvec(self.left_over(u))
+
+    def completed(self, z: jax.Array, b: jax.Array) -> jax.Array:
+        """The unknowns of all levels that belong to those of the finest."""
+        return z + self.explained(b - self.fine.matvec(z))
+
+
+@dataclass(frozen=True)
+class DeflatedLSQR(Iterative[Deflated]):
+    """LSQR on the finest level of a `Multilevel` basis, the coarser levels eliminated by NestedQR.
+
+    Iterations do not grow with the number of subdomains if the coarse level grows with it:
+    `Multilevel.two(basis)` has a coarse level of a quarter as many subdomains along every axis. Of
+    several coarser levels all are eliminated together. On a single level it is LSQR. Options as
+    for LSQR, with less patience: an iteration costs more, and the first few do most. Raise
+    `patience` to reach the optimum itself; for many digits solve directly.
+    """
+
+    max_iterations: int = 1_000
+    patience: int = 20
+
+    name: ClassVar[str] = "deflated-lsqr"
+    chunk: ClassVar[int] = 1
+    on_host: ClassVar[bool] = True
+    _begin = staticmethod(lsqr_begin)
+    _step = staticmethod(lsqr_step)
+
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> Deflated:
+        """The QR of the coarser levels serves every right-hand side."""
+        A = checked(A, self.sizes)
+        fine, coarse = (
+            BlockMatrix(tuple(g for g in A.groups if g.coarse is own), A.shape)
+            for own in (False, True)
+        )
+        if not coarse.groups:
+            return Deflated(A, None, None)
+        factors = NestedQR().init(coarse, progress)
+        if A.lookup is not None:
+            fine, coarse = fine.with_lookup(), coarse.with_lookup()
+        return Deflated(fine, coarse, factors)
+
+    def solve(
+        self,
+        state: Deflated,
+        b: Array,
+        monitor: Monitor | None = None,
+        progress: Progress | None = None,
+    ) -> SolverResult:
+        """min |A x - b| for a state made by `init`."""
+        b = np.asarray(b, dtype=np.float64)
+        size = right_hand_side_norm(b, state.shape[0], self.sizes)
+        whole = on_device(b)
+        rest = np.asarray(state.left_over(whole))
+        left = float(np.linalg.norm(rest))
+        if size > 0 and left <= max(self.btol, ROUNDING) * size:
+            return SolverResult(state.explained(b), 0, Stop.RESIDUAL, History(), left)
+
+        def watch(y: jax.Array) -> jax.Array:
+            assert monitor is not None
+            return monitor(state.completed(y, whole))
+
+        found = super().solve(state, rest, watch if monitor else None, progress)
+        return dataclasses.replace(found, x=state.completed(found.x, whole))

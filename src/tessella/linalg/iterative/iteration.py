@@ -1,0 +1,289 @@
+"""What every iterative solver shares: the driver, its history, and the names of its endings.
+
+The iteration runs inside XLA a chunk at a time (see `loops`); between chunks the host looks at the
+history, shows progress, decides on stagnation, and may be interrupted without losing the iterations
+made. A method is two functions, `begin(state, b)` and `step(state, iterate)`, and inherits all of
+that.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from enum import StrEnum
+from functools import partial
+from numbers import Real
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.linalg
+
+from tessella.linalg.block_kernels import largest_entries
+from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.iterative.loops import (
+    CHUNK,
+    LOOPS,
+    Iterate,
+    Monitor,
+    Tests,
+    run_on_host,
+    run_until,
+)
+from tessella.machine.arrays import Array, backend, on_device
+
+SMALLEST_TOLERANCE = 1e-16
+"""Positive tolerances below this could never be met in double precision."""
+
+Progress = Callable[[int, int, float], None]
+"""Called with (iterations done, iteration limit, relative residual); during a set-up or a direct
+solve with (parts done, parts, 1), since 1 is the relative residual of x = 0."""
+
+
+class Stop(StrEnum):
+    """Why a solver stopped."""
+
+    RESIDUAL = "converged: residual within btol"
+    OPTIMUM = "converged: least-squares optimum within atol"
+    ZERO = "converged: the right-hand side is zero"
+    DIRECT = "solved directly"
+    STAGNATED = "stagnated"
+    LIMIT = "iteration limit"
+    INTERRUPTED = "interrupted"
+    NOT_FINITE = "broke down: not a finite number"
+
+
+ADVICE = {
+    Stop.STAGNATED: "the residual stopped falling: add features or points, or try another sigma",
+    Stop.LIMIT: "raise max_iterations, or raise sigma for a better conditioned system",
+    Stop.INTERRUPTED: "the solution is the state after the last finished iterations",
+    Stop.NOT_FINITE: "check the data for huge values; raise sigma",
+}
+
+
+@dataclass(frozen=True)
+class History:
+    """One entry per iteration; errors are NaN where they were not measured."""
+
+    residual: Array = field(default_factory=lambda: np.zeros(0))
+    normal_residual: Array = field(default_factory=lambda: np.zeros(0))
+    error: Array = field(default_factory=lambda: np.zeros(0))
+
+    def oracle(self) -> tuple[int, float] | None:
+        """(iteration, error) of the smallest error: needs the exact solution to be picked."""
+        if not np.isfinite(self.error).any():
+            return None
+        best = int(np.nanargmin(self.error))
+        return best + 1, float(self.error[best])
+
+
+@dataclass(frozen=True)
+class SolverResult:
+    """Unknowns and how they were found. `rule` is what the default stopping rule would have done:
+    (iteration, error there) for runs that were forced to go on."""
+
+    x: Any
+    iterations: int
+    stop: Stop
+    history: History
+    residual_norm: float
+    rule: tuple[int, float] | None = None
+
+    @property
+    def advice(self) -> str:
+        return ADVICE.get(self.stop, "")
+
+
+class System(Protocol):
+    """What a state must tell the driver: (rows, columns). A pytree, unless it works on the host."""
+
+    @property
+    def shape(self) -> tuple[int, int]: ...
+
+
+State = TypeVar("State", bound=System)
+
+
+@dataclass(frozen=True)
+class Iterative(ABC, Generic[State]):
+    """A solver that improves x step by step; the fields are documented at LSQR.
+
+    `sizes` bounds |b| and the matrix's largest entry: beyond, its squares would underflow. `chunk`
+    iterations are made between two looks from outside; `on_host` says that they leave XLA.
+    """
+
+    max_iterations: int = 10_000
+    atol: float = 1e-10
+    btol: float = 1e-12
+    stagnation: float = 1e-3
+    patience: int = 1_000
+    track_every: int = 10
+
+    name: ClassVar[str]
+    sizes: ClassVar[tuple[float, float]] = (1e-140, math.inf)
+    iterative: ClassVar[bool] = True
+    chunk: ClassVar[int] = CHUNK
+    on_host: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        for what in ("max_iterations", "patience", "track_every"):
+            count = getattr(self, what)
+            number = float(count) if isinstance(count, Real) else math.nan
+            if not (number >= 1 and number.is_integer()):
+                raise ValueError(f"{what} must be a whole number of at least 1, got {count!r}")
+            object.__setattr__(self, what, int(number))
+        for what in ("atol", "btol", "stagnation"):
+            value = getattr(self, what)
+            if not (math.isfinite(value) and value >= 0):
+                raise ValueError(f"{what} must be 0 or a positive number, got {value!r}")
+        for what in ("atol", "btol"):
+            value = getattr(self, what)
+            if 0 < value < SMALLEST_TOLERANCE:
+                raise ValueError(
+                    f"{what}={value!r} is below machine precision (2.2e-16) and would never be "
+                    f"met: use at least {SMALLEST_TOLERANCE:g}, or atol=btol=0 to force every "
+                    f"iteration"
+                )
+
+    @property
+    def forced(self) -> bool:
+        return self.atol == 0 and self.btol == 0
+
+    @abstractmethod
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> State:
+        """What can be reused for another right-hand side; refuses a matrix it cannot work on."""
+
+    @staticmethod
+    @abstractmethod
+    def _begin(state: Any, b: jax.Array, /) -> Iterate:
+        """x = 0 and the start of the recurrence."""
+
+    @staticmethod
+    @abstractmethod
+    def _step(state: Any, last: Iterate, /) -> Iterate:
+        """The next iterate."""
+
+    def solve(
+        self,
+        state: State,
+        b: Array,
+        monitor: Monitor | None = None,
+        progress: Progress | None = None,
+    ) -> SolverResult:
+        """min |A x - b| for a state made by `init`."""
+        rows, columns = state.shape
+        b = np.asarray(b, dtype=np.float64)
+        norm_b = right_hand_side_norm(b, rows, self.sizes)
+        if norm_b == 0:
+            return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
+        begin, loop = type(self)._begin, LOOPS.get(backend(), run_until)
+        if self.on_host:
+            iterate, loop = begin(state, on_device(b)), run_on_host
+        else:
+            iterate = _started(begin, state, on_device(b))
+        if bool(iterate.exhausted):
+            return SolverResult(iterate.x, 0, Stop.OPTIMUM, History(), norm_b)
+        usual = type(self)(max_iterations=self.max_iterations)
+        atol, btol = (usual.atol, usual.btol) if self.forced else (self.atol, self.btol)
+        tests = Tests(norm_b, atol, btol, self.forced)
+        chunks: list[Array] = []
+        done, stop = 0, Stop.LIMIT
+        try:
+            while done < self.max_iterations:
+                upto = min(done + self.chunk, self.max_iterations)
+                run = loop(
+                    type(self)._step, state, monitor, iterate, done, upto, tests, self.track_every
+                )
+                iterate, made = run.last, int(run.made)
+                chunks.append(np.asarray(run.history)[:, :made])
+                done += made
+                if progress:
+                    progress(done, self.max_iterations, float(chunks[-1][0, -1]) / norm_b)
+                if int(run.stop):
+                    stop = _VERDICTS[int(run.stop)]
+                    break
+                if not self.forced and self._stagnates(np.concatenate([c[0] for c in chunks])):
+                    stop = Stop.STAGNATED
+                    break
+        except KeyboardInterrupt:
+            stop = Stop.INTERRUPTED
+        *kept, verdict = np.concatenate(chunks, axis=1) if chunks else np.zeros((4, 0))
+        history = History(*kept)
+        rule = usual._rule(history, verdict) if self.forced else None
+        finite = history.residual[np.isfinite(history.residual)]
+        last = float(finite[-1]) if finite.size else norm_b
+        return SolverResult(iterate.x, done, stop, history, last, rule)
+
+    def _stagnates(self, residual: Array) -> bool:
+        if len(residual) <= self.patience:
+            return False
+        return bool(residual[-1] > (1 - self.stagnation) * residual[-1 - self.patience])
+
+    def _rule(self, history: History, verdict: Array) -> tuple[int, float] | None:
+        """Where this solver would have ended a forced run, and the error there."""
+        r = history.residual
+        ends = [int(np.argmax(verdict > 0)) + 1] if (verdict > 0).any() else []
+        steps = range(self.chunk, len(r) + 1, self.chunk)
+        ends += [n for n in steps if self._stagnates(r[:n])][:1]
+        iteration = min([*ends, len(r)])
+        measured = np.flatnonzero(np.isfinite(history.error[:iteration]))
+        if not measured.size:
+            return None
+        return iteration, float(history.error[measured[-1]])
+
+
+def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> BlockMatrix:
+    """A itself, unless it has nothing to solve for, holds NaN or infinity, or is out of scale.
+
+    On a GPU it gets the lookup tables that spare its products the scatter.
+    """
+    if not A.groups or 0 in A.shape:
+        raise ValueError(
+            f"the matrix has {A.shape[0]} rows, {A.shape[1]} columns and {len(A.groups)} groups of "
+            f"blocks: there is nothing to solve; if a filter removed every feature, lower sigma"
+        )
+    largest = np.concatenate([largest_entries(g.values, (1, 2)) for g in A.groups])
+    bad = np.flatnonzero(~np.isfinite(largest))
+    if bad.size:
+        raise ValueError(
+            f"block {int(bad[0])} of the matrix contains NaN or infinity: check the coefficients "
+            f"of the equation and the features there"
+        )
+    _check_size(float(largest.max(initial=0.0)), sizes, "the matrix's largest entry")
+    return A.with_lookup() if backend() == "gpu" and A.lookup is None else A
+
+
+def right_hand_side_norm(
+    b: Array, rows: int, sizes: tuple[float, float] = (0.0, math.inf)
+) -> float:
+    """|b|, refusing another length than the state's, NaN and infinity, and what is out of scale."""
+    if np.shape(b) != (rows,):
+        raise ValueError(
+            f"the right-hand side has shape {np.shape(b)}, but the matrix has {rows} rows"
+        )
+    if not np.all(np.isfinite(b)):
+        raise ValueError("the right-hand side contains NaN or infinity")
+    norm = float(scipy.linalg.norm(b))
+    _check_size(norm, sizes, "the right-hand side")
+    return norm
+
+
+def _check_size(size: float, sizes: tuple[float, float], what: str) -> None:
+    """Solvers square what they are given: underflow would pass for convergence."""
+    low, high = sizes
+    if size > 0 and not low <= size <= high:
+        raise ValueError(
+            f"{what} has size {size:.1e}, and products with it would over- or underflow: scale it "
+            f"into [{low:g}, {high:g}]"
+        )
+
+
+_VERDICTS = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
+
+
+@partial(jax.jit, static_argnums=0)
+def _started(begin: Callable[[Any, jax.Array], Iterate], state: Any, b: jax.Array) -> Iterate:
+    return begin(state, b)

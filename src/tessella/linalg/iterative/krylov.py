@@ -1,0 +1,380 @@
+"""LSQR, LSMR and CG on the normal equations: min |A x - b| from products with A and A^T.
+
+All three search the same Krylov space. LSQR and CG pick its smallest residual |b - A x| (CG through
+A^T A, which costs it accuracy), LSMR its smallest |A^T (b - A x)|. What they share, chunks, history
+and stopping, is in `iteration.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import ClassVar, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.iterative.gramian import gramian
+from tessella.linalg.iterative.iteration import (
+    ADVICE,
+    History,
+    Iterative,
+    Progress,
+    SolverResult,
+    Stop,
+    checked,
+)
+from tessella.linalg.iterative.loops import CHUNK, Iterate, Monitor
+
+__all__ = [
+    "ADVICE",
+    "CG",
+    "CHUNK",
+    "LSMR",
+    "LSQR",
+    "History",
+    "Monitor",
+    "NormalEquations",
+    "OnNormalEquations",
+    "Progress",
+    "SolverResult",
+    "Stop",
+]
+
+
+class _Bidiagonal(NamedTuple):
+    """Golub and Kahan: A V = U B with lower bidiagonal B; alpha and beta are its newest entries.
+
+    u and v are the newest columns of U and V times beta and alpha: who uses them divides, so that
+    no pass over them is spent on scaling.
+    """
+
+    u: jax.Array
+    v: jax.Array
+    alpha: jax.Array
+    beta: jax.Array
+    norm_A: jax.Array
+
+
+class _Length(NamedTuple):
+    """Paige and Saunders' estimate of |x| from the bidiagonal's entries, section 5.2."""
+
+    c: jax.Array
+    s: jax.Array
+    z: jax.Array
+    squares: jax.Array
+
+
+class _Lsqr(NamedTuple):
+    process: _Bidiagonal
+    w: jax.Array
+    rhobar: jax.Array
+    phibar: jax.Array
+    length: _Length
+
+
+class _Lsmr(NamedTuple):
+    process: _Bidiagonal
+    h: jax.Array
+    hbar: jax.Array
+    alphabar: jax.Array
+    rho: jax.Array
+    rhobar: jax.Array
+    cbar: jax.Array
+    sbar: jax.Array
+    zeta: jax.Array
+    zetabar: jax.Array
+    betadd: jax.Array
+    betad: jax.Array
+    rhod: jax.Array
+    tautilde: jax.Array
+    thetatilde: jax.Array
+
+
+class _Cg(NamedTuple):
+    b: jax.Array
+    r: jax.Array
+    g: jax.Array
+    p: jax.Array
+    gamma: jax.Array
+    trace: jax.Array
+    carried: jax.Array
+
+
+def _inverse(size: jax.Array) -> jax.Array:
+    """1 / size, and 0 of 0: nothing divided by its length stays nothing."""
+    return jnp.where(size > 0, 1.0 / jnp.where(size > 0, size, 1.0), 0.0)
+
+
+def _rotation(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """(c, s, r) with c a + s b = r = |(a, b)| and s a = c b."""
+    r = jnp.hypot(a, b)
+    size = jnp.where(r > 0, r, 1.0)
+    return a / size, b / size, r
+
+
+def _bidiagonal_begin(A: BlockMatrix, b: jax.Array) -> _Bidiagonal:
+    beta = jnp.linalg.norm(b)
+    v = A.rmatvec(b) * _inverse(beta)
+    return _Bidiagonal(b, v, jnp.linalg.norm(v), beta, jnp.zeros(()))
+
+
+def _bidiagonal_step(A: BlockMatrix, s: _Bidiagonal) -> _Bidiagonal:
+    over_alpha = _inverse(s.alpha)
+    u = A.matvec(s.v) * over_alpha - (s.alpha * _inverse(s.beta)) * s.u
+    beta = jnp.linalg.norm(u)
+    norm_A = jnp.sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
+    v = A.rmatvec(u) * _inverse(beta) - (beta * over_alpha) * s.v
+    return _Bidiagonal(u, v, jnp.linalg.norm(v), beta, norm_A)
+
+
+def lsqr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
+    s = _bidiagonal_begin(A, b)
+    zero = jnp.zeros(())
+    length = _Length(-jnp.ones(()), zero, zero, zero)
+    inner = _Lsqr(s, s.v * _inverse(s.alpha), s.alpha, s.beta, length)
+    return Iterate(jnp.zeros_like(s.v), s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
+
+
+def lsqr_step(A: BlockMatrix, last: Iterate) -> Iterate:
+    t: _Lsqr = last.inner
+    s = _bidiagonal_step(A, t.process)
+    c, sine, rho = _rotation(t.rhobar, s.beta)
+    theta, phi = sine * s.alpha, c * t.phibar
+    x = last.x + (phi / rho) * t.w
+    w = s.v * _inverse(s.alpha) - (theta / rho) * t.w
+    phibar = sine * t.phibar
+    normal = phibar * s.alpha * jnp.abs(c)
+    length, norm_x = _lengthened(t.length, rho, theta, phi)
+    inner = _Lsqr(s, w, -c * s.alpha, phibar, length)
+    return Iterate(x, phibar, normal, s.norm_A, s.norm_A * norm_x, s.alpha == 0, inner)
+
+
+def _lengthened(
+    t: _Length, rho: jax.Array, theta: jax.Array, phi: jax.Array
+) -> tuple[_Length, jax.Array]:
+    """The estimate after one more iteration, and |x|."""
+    gammabar = -t.c * rho
+    rest = phi - t.s * rho * t.z
+    norm_x = jnp.sqrt(t.squares + (rest / gammabar) ** 2)
+    c, s, gamma = _rotation(gammabar, theta)
+    z = rest / gamma
+    return _Length(c, s, z, t.squares + z**2), norm_x
+
+
+def _lsmr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
+    s = _bidiagonal_begin(A, b)
+    x = jnp.zeros_like(s.v)
+    zero, one = jnp.zeros(()), jnp.ones(())
+    inner = _Lsmr(
+        process=s,
+        h=s.v * _inverse(s.alpha),
+        hbar=x,
+        alphabar=s.alpha,
+        rho=one,
+        rhobar=one,
+        cbar=one,
+        sbar=zero,
+        zeta=zero,
+        zetabar=s.alpha * s.beta,
+        betadd=s.beta,
+        betad=zero,
+        rhod=one,
+        tautilde=zero,
+        thetatilde=zero,
+    )
+    return Iterate(x, s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
+
+
+def _lsmr_step(A: BlockMatrix, last: Iterate) -> Iterate:
+    """Fong and Saunders (2011), sections 2 and 5, with their names; no damping."""
+    t: _Lsmr = last.inner
+    s = _bidiagonal_step(A, t.process)
+
+    c, sine, rho = _rotation(t.alphabar, s.beta)
+    theta = sine * s.alpha
+    thetabar = t.sbar * rho
+    cbar, sbar, rhobar = _rotation(t.cbar * rho, theta)
+    zeta, zetabar = cbar * t.zetabar, -sbar * t.zetabar
+
+    hbar = t.h - (thetabar * rho / (t.rho * t.rhobar)) * t.hbar
+    x = last.x + (zeta / (rho * rhobar)) * hbar
+    h = s.v * _inverse(s.alpha) - (theta / rho) * t.h
+
+    betahat, betadd = c * t.betadd, -sine * t.betadd
+    ctilde, stilde, rhotilde = _rotation(t.rhod, thetabar)
+    thetatilde, rhod = stilde * rhobar, ctilde * rhobar
+    betad = -stilde * t.betad + ctilde * betahat
+    tautilde = (t.zeta - t.thetatilde * t.tautilde) / rhotilde
+    taud = (zeta - thetatilde * tautilde) / rhod
+    residual = jnp.hypot(betad - taud, betadd)
+
+    inner = _Lsmr(
+        process=s,
+        h=h,
+        hbar=hbar,
+        alphabar=c * s.alpha,
+        rho=rho,
+        rhobar=rhobar,
+        cbar=cbar,
+        sbar=sbar,
+        zeta=zeta,
+        zetabar=zetabar,
+        betadd=betadd,
+        betad=betad,
+        rhod=rhod,
+        tautilde=tautilde,
+        thetatilde=thetatilde,
+    )
+    reach = s.norm_A * jnp.linalg.norm(x)
+    return Iterate(x, residual, jnp.abs(zetabar), s.norm_A, reach, s.alpha == 0, inner)
+
+
+@dataclass(frozen=True)
+class LSQR(Iterative[BlockMatrix]):
+    """LSQR of Paige and Saunders (1982).
+
+    max_iterations  most iterations
+    atol, btol      stop when |A^T r| <= atol |A| |r| (a least-squares optimum), or when
+                    |r| <= btol |b| + atol |A| |x| (the system is compatible and solved).
+                    Collocation systems are rarely compatible, so atol decides. Both 0 forces
+                    every iteration, as the paper does.
+    stagnation      stop when the residual fell by less than this fraction over `patience`
+                    iterations; checked every 100 iterations, never when atol = btol = 0
+    track_every     measure the error every so many iterations when the exact solution is known
+
+    With dependent or zero columns it finds the solution of smallest norm.
+    """
+
+    name: ClassVar[str] = "lsqr"
+    _begin = staticmethod(lsqr_begin)
+    _step = staticmethod(lsqr_step)
+
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
+        """LSQR reuses nothing between right-hand sides but the matrix itself."""
+        return checked(A, self.sizes)
+
+
+@dataclass(frozen=True)
+class LSMR(Iterative[BlockMatrix]):
+    """LSMR of Fong and Saunders (2011): |A^T r| falls at every iteration, |r| nearly so.
+
+    Choose it when the run is to be stopped early by atol: LSQR's |A^T r| jumps about, LSMR's does
+    not. At equal iterations its residual is slightly above LSQR's. Options as for LSQR.
+    """
+
+    name: ClassVar[str] = "lsmr"
+    _begin = staticmethod(_lsmr_begin)
+    _step = staticmethod(_lsmr_step)
+
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
+        """LSMR reuses nothing between right-hand sides but the matrix itself."""
+        return checked(A, self.sizes)
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["A", "gramian", "preconditioner"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class NormalEquations:
+    """A^T A x = A^T b: the factor A, and A^T A itself and an approximate inverse where given.
+
+    Both are symmetric, so they are applied by `rmatvec`, which gathers instead of scattering.
+    """
+
+    A: BlockMatrix
+    gramian: BlockMatrix | None = None
+    preconditioner: BlockMatrix | None = None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.A.shape
+
+    def precondition(self, g: jax.Array) -> jax.Array:
+        return g if self.preconditioner is None else self.preconditioner.rmatvec(g)
+
+
+def _cg_begin(system: NormalEquations, b: jax.Array) -> Iterate:
+    g = system.A.rmatvec(b)
+    p = system.precondition(g)
+    gamma = g @ p
+    zero = jnp.zeros(())
+    return Iterate(
+        jnp.zeros_like(g),
+        jnp.linalg.norm(b),
+        jnp.sqrt(jnp.abs(gamma)),
+        zero,
+        zero,
+        gamma == 0,
+        _Cg(b, b, g, p, gamma, zero, zero),
+    )
+
+
+def _cg_step(system: NormalEquations, last: Iterate) -> Iterate:
+    """The trace of Lanczos' tridiagonal matrix, grown here, is LSQR's squared estimate of |A|."""
+    s: _Cg = last.inner
+    Ap = system.A.matvec(s.p)
+    if system.gramian is None:
+        q = system.A.rmatvec(Ap)
+        curvature = Ap @ Ap
+    else:
+        q = system.gramian.rmatvec(s.p)
+        curvature = s.p @ q
+    alpha = jnp.where(curvature == 0, 0.0, s.gamma / jnp.where(curvature == 0, 1.0, curvature))
+    x = last.x + alpha * s.p
+    r = s.r - alpha * Ap
+    g = s.g - alpha * q
+    z = system.precondition(g)
+    gamma = g @ z
+    beta = gamma / s.gamma
+    inverse = jnp.where(alpha == 0, 0.0, 1.0 / jnp.where(alpha == 0, 1.0, alpha))
+    trace = s.trace + inverse + s.carried
+    norm_A = jnp.sqrt(jnp.abs(trace))
+    if system.preconditioner is None:
+        reach = norm_A * jnp.linalg.norm(x)
+    else:
+        reach = jnp.linalg.norm(s.b - r)
+    return Iterate(
+        x,
+        jnp.linalg.norm(r),
+        jnp.sqrt(jnp.abs(gamma)),
+        norm_A,
+        reach,
+        (gamma == 0) | (curvature == 0),
+        _Cg(s.b, r, g, z + beta * s.p, gamma, trace, beta * inverse),
+    )
+
+
+@dataclass(frozen=True)
+class OnNormalEquations(Iterative[NormalEquations]):
+    """Preconditioned conjugate gradients on A^T A x = A^T b."""
+
+    sizes: ClassVar[tuple[float, float]] = (1e-50, 1e50)
+    _begin = staticmethod(_cg_begin)
+    _step = staticmethod(_cg_step)
+
+
+@dataclass(frozen=True)
+class CG(OnNormalEquations):
+    """Conjugate gradients on the normal equations A^T A x = A^T b (a baseline of the paper).
+
+    The gradient g = A^T b - A^T A x is updated as g - alpha A^T (A p), as a general CG code does,
+    SciPy's among them: the iterates of LSQR at first, then less accurate, since the
+    rounding of A^T A stays in g. (The CGLS recurrences, which take g = A^T (b - A x), would be LSQR
+    in other letters.) Use LSQR or LSMR unless you compare.
+
+    gramian  form A^T A and multiply by it. That reproduces the paper's errors (oscillator 6.1e-4,
+             paper 6.0e-4; False 2.1e-4) and costs the memory of A^T A, which is checked first.
+
+    Other options as for LSQR.
+    """
+
+    gramian: bool = False
+
+    name: ClassVar[str] = "cg"
+
+    def init(self, A: BlockMatrix, progress: Progress | None = None) -> NormalEquations:
+        return NormalEquations(checked(A, self.sizes), gramian(A) if self.gramian else None)

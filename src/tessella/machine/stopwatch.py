@@ -1,0 +1,51 @@
+"""Seconds per phase, and apart from them what XLA's compiler took."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import jax
+
+_COMPILING = [0.0]
+
+
+_COMPILATION = (
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+    "/jax/core/compile/backend_compile_duration",
+)
+
+
+def _count_compilation(event: str, duration_secs: float, **_: str | int) -> None:
+    if event in _COMPILATION:
+        _COMPILING[0] += duration_secs
+
+
+jax.monitoring.register_event_duration_secs_listener(_count_compilation)
+
+
+@dataclass
+class Stopwatch:
+    """Wall seconds per named phase without what XLA's compiler took, which is `compile`."""
+
+    seconds: dict[str, float] = field(default_factory=dict)
+    _compiling: float = field(default_factory=lambda: _COMPILING[0])
+    _started: float = field(default_factory=time.perf_counter)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        start, compiled = time.perf_counter(), _COMPILING[0]
+        try:
+            yield
+        finally:
+            own = time.perf_counter() - start - (_COMPILING[0] - compiled)
+            self.seconds[name] = self.seconds.get(name, 0.0) + max(own, 0.0)
+
+    def total(self) -> dict[str, float]:
+        return {
+            **self.seconds,
+            "compile": _COMPILING[0] - self._compiling,
+            "total": time.perf_counter() - self._started,
+        }

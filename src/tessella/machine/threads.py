@@ -1,0 +1,78 @@
+"""Both cores busy: many small LAPACK calls side by side, or one large one on all cores.
+
+Threaded BLAS inside threads of our own makes them wait for each other (two to six times slower), so
+BLAS is held to one thread while we run several, and released for single large calls. The limit
+needs `threadpoolctl`; without it everything works, only slower.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from itertools import pairwise
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+SMALL = 1e8
+"""Flops that one core does in a few thousandths of a second."""
+
+
+def in_parallel(
+    function: Callable[[T], R], items: Sequence[T], flops: float = float("inf")
+) -> list[R]:
+    """[function(item) for item in items], on all cores with one BLAS thread each.
+
+    A single item runs alone with all of BLAS's threads; if all of it is fewer than `SMALL` flops,
+    on one thread, because waking the others (and waiting for them on a busy machine) costs more.
+    """
+    if flops < SMALL:
+        with single_threaded_blas():
+            return [function(item) for item in items]
+    if CORES == 1 or len(items) < 2:
+        return [function(item) for item in items]
+    with single_threaded_blas(), ThreadPoolExecutor(CORES) as pool:
+        return list(pool.map(function, items))
+
+
+_LIMITED = ContextVar("limited", default=False)
+
+
+@contextmanager
+def single_threaded_blas() -> Iterator[None]:
+    """Inside, BLAS has one thread; nested, nothing more happens."""
+    controller = None if _LIMITED.get() else _controller()
+    if controller is None:
+        yield
+        return
+    token = _LIMITED.set(True)
+    try:
+        with controller.limit(limits=1, user_api="blas"):
+            yield
+    finally:
+        _LIMITED.reset(token)
+
+
+@cache
+def _controller() -> Any:
+    """The loaded BLAS libraries, looked up once: the look-up is slow and locks the loader."""
+    try:
+        from threadpoolctl import ThreadpoolController
+    except ImportError:
+        return None
+    return ThreadpoolController()
+
+
+def chunks(count: int, per_core: int = 8) -> list[range]:
+    """range(count) in contiguous pieces, several per core so that none waits long."""
+    pieces = max(1, min(count, per_core * CORES))
+    edges = [count * i // pieces for i in range(pieces + 1)]
+    return [range(a, b) for a, b in pairwise(edges)]

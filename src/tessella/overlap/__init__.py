@@ -1,0 +1,1 @@
+"""The paper's way: overlapping subdomains, windows times features, one least-squares system."""

@@ -1,0 +1,427 @@
+"""(Problem, Basis, collocation points) -> the least-squares problem min |M a - h|."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.geometry.box import Box
+from tessella.geometry.functions import Orders, function_values
+from tessella.linalg.block_kernels import bucket
+from tessella.linalg.block_matrix import BlockMatrix, Group, beside
+from tessella.linalg.iterative.iteration import Progress
+from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_sums
+from tessella.linalg.preconditioners import Preconditioner
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.machine.arrays import Array, leading, on_device
+from tessella.overlap.basis import AnyBasis, Basis, Multilevel, per_field
+from tessella.overlap.decomposition import Decomposition
+from tessella.overlap.enriched import scales
+from tessella.overlap.evaluation import basis_tables, evaluate_blocks
+from tessella.overlap.points import Rows, check_memory
+from tessella.problem.conditions import Condition, IntegralCondition
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Problem
+
+SLIVER = 0.5
+"""On a shape, a subdomain with fewer rows than this part of its columns is left to its neighbours:
+so few points say little about what its features do between them."""
+
+CHUNK_BYTES = 1 << 26
+"""Blocks are evaluated this many bytes at a time, which bounds XLA's temporaries."""
+
+
+class Total(NamedTuple):
+    """A condition on the solution as a whole: row . a = value."""
+
+    name: str
+    row: Array
+    value: float
+    weight: float | None
+
+
+@dataclass(frozen=True)
+class LeastSquares:
+    """min |M a - h|, with the rows of each equation and condition and their weights.
+
+    The rows of `totals` are written as partial sums, which are unknowns too: the last columns of M.
+    `scales` are the units in which the filter compares columns, if not their own.
+    """
+
+    M: BlockMatrix
+    h: Array
+    parts: dict[str, slice]
+    weights: dict[str, float]
+    totals: tuple[Total, ...] = ()
+    scales: Array | None = None
+
+    @property
+    def rows(self) -> int:
+        return self.M.shape[0]
+
+    def residuals(self, a: Array) -> dict[str, float]:
+        """Root mean square residual of each part, in the units of its equation."""
+        padded = np.pad(a, (0, self.M.shape[1] - len(a)))
+        residual = np.asarray(self.M.matvec(on_device(padded))) - self.h
+        pointwise = {
+            name: float(np.linalg.norm(residual[rows]) / np.sqrt(self.weights[name]))
+            for name, rows in self.parts.items()
+        }
+        return pointwise | {t.name: abs(float(t.row @ a) - t.value) for t in self.totals}
+
+    def has_matrix_of(self, other: LeastSquares) -> bool:
+        """Whether only right-hand sides differ, up to rounding of the points."""
+        return self.M.acts_like(other.M)
+
+    def with_matrix_of(self, other: LeastSquares) -> LeastSquares:
+        """This system holding on to the other's blocks, so that its own are freed."""
+        return dataclasses.replace(self, M=other.M)
+
+    def reduce(
+        self, rule: RRQR | Unfiltered, progress: Progress | None = None, keep: bool = False
+    ) -> Reduced:
+        """Filter the blocks; the unknowns that are left are all the features kept.
+
+        There is nothing to `keep` for another right-hand side, which stays as it is.
+        """
+        filtered = rule.apply(self.M, self.scales)
+        parts = (filtered.Q, self.h, filtered.kept, filtered.preconditioner)
+        return Bordered(*parts, len(self.totals[0].row)) if self.totals else Reduced(*parts)
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """What a solver gets, min |Q y - h|, and how its unknowns y give the coefficients."""
+
+    Q: BlockMatrix
+    h: Array
+    kept: np.ndarray
+    preconditioner: Preconditioner
+
+    def coefficients(self, y: Array) -> Array:
+        return np.asarray(self.preconditioner.apply(y))
+
+    def renewed(self, system: LeastSquares) -> Reduced:
+        """The right-hand side of another system with the same matrix."""
+        return dataclasses.replace(self, h=system.h)
+
+    def preconditioned(self) -> Reduced:
+        """The form for iterative solvers: this one."""
+        return self
+
+
+@dataclass(frozen=True)
+class Bordered(Reduced):
+    """A system whose unknowns beyond the first `columns` are partial sums."""
+
+    columns: int
+
+    def coefficients(self, y: Array) -> Array:
+        return super().coefficients(y)[: self.columns]
+
+
+@dataclass(frozen=True)
+class Weighed:
+    """The rows of a system before any basis: sum_alpha symbol[alpha] D^alpha v = h at the points,
+    with a symbol for every unknown, in the problem's order.
+
+    Weights are folded in, except those left open: such parts have weight None and count as 1.
+    """
+
+    points: Array
+    symbols: tuple[dict[Orders, Array], ...]
+    h: Array
+    parts: dict[str, slice]
+    weights: dict[str, float | None]
+
+    @property
+    def symbol(self) -> dict[Orders, Array]:
+        """The only unknown's."""
+        (only,) = self.symbols
+        return only
+
+    def balance(self, norms: Array) -> tuple[dict[str, float], Array]:
+        """All weights and the factors of the rows, given the squared length of every row.
+
+        A part without a weight gets the one that makes its rows as long, on average, as the first
+        equation's.
+        """
+        mean = {
+            name: float(norms[rows].mean()) * (rows.stop - rows.start)
+            for name, rows in self.parts.items()
+        }
+        target = mean[next(iter(self.parts))]
+        weights = {
+            name: (target / mean[name] if mean[name] > 0 else 1.0) if w is None else float(w)
+            for name, w in self.weights.items()
+        }
+        factors = np.ones(len(self.h))
+        for name, rows in self.parts.items():
+            if self.weights[name] is None:
+                factors[rows] = np.sqrt(weights[name])
+        return weights, factors
+
+
+def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
+    """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B)."""
+    sizes = [len(part.points) for part in rows]
+    symbols: list[list[dict[Orders, Array]]] = [[] for _ in problem.fields]
+    right_sides, weights = [], {}
+    for part in rows:
+        source, name = part.source, part.source.name
+        if not len(part.points):
+            raise ValueError(
+                f"{name!r} has no collocation points, so it would not be enforced: place points "
+                f"on its faces, or drop it from the problem"
+            )
+        weight: float | None
+        if isinstance(source, Condition):
+            value, what, weight = source.value, f"{name} value", source.weight
+        else:
+            value, what, weight = source.rhs, f"{name} right-hand side", source.weight
+            if weight is None and source is problem.equations[0]:
+                weight = 1.0
+        scale = np.sqrt((1.0 if weight is None else weight) / len(part.points))
+        weights[name] = weight
+        for own, field in zip(symbols, problem.fields, strict=True):
+            symbol = problem.symbol(source.operator, part.points, part.normals, field)
+            own.append({alpha: scale * c for alpha, c in symbol.items()})
+        lift = problem.lift(source.operator, part.points, part.normals)
+        right_sides.append(scale * (function_values(value, part.points, what) - lift))
+    ends = np.cumsum(sizes)
+    return Weighed(
+        np.concatenate([part.points for part in rows]),
+        tuple(_stack(own, sizes) for own in symbols),
+        np.concatenate(right_sides),
+        {
+            name: slice(int(end - size), int(end))
+            for name, end, size in zip(weights, ends, sizes, strict=True)
+        },
+        weights,
+    )
+
+
+def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSquares:
+    """The system of the paper's loss; conditions without a weight are balanced."""
+    totals = tuple(_total(problem, basis, part) for part in rows if part.measure is not None)
+    rows = [part for part in rows if part.measure is None]
+    n_rows = sum(len(part.points) for part in rows)
+    columns = basis.columns
+    if n_rows < columns:
+        columns = basis.columns_at(np.concatenate([part.points for part in rows]))
+    if n_rows < columns:
+        raise ValueError(
+            f"the system has fewer rows than columns ({n_rows} < {columns}): raise "
+            f"oversampling (or points_per_axis), or use fewer features or subdomains"
+        )
+    check_memory(basis, n_rows)
+    weighed = weigh(problem, rows)
+    bases = per_field(basis, problem.fields)
+    M = beside(
+        [
+            evaluate_matrix(own, weighed.points, symbol)
+            for own, symbol in zip(bases, weighed.symbols, strict=True)
+        ]
+    )
+    if not isinstance(problem.domain, Box):
+        M = M.without_low_blocks(SLIVER)
+    h = weighed.h
+    if None in weighed.weights.values():
+        weights, factors = weighed.balance(M.row_norms_squared(_drawn(bases)))
+        M, h = M.scale_rows(factors), factors * h
+    else:
+        weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
+    system = LeastSquares(M, h, weighed.parts, weights, scales=_scales(bases, M))
+    return _with_totals(system, totals) if totals else system
+
+
+def _total(problem: Problem, basis: AnyBasis, part: Rows) -> Total:
+    """The integral of every basis function, by the quadrature of the rows."""
+    assert isinstance(part.source, IntegralCondition) and part.measure is not None
+    check_memory(basis, len(part.points))
+    E, e = evaluate_at(problem, basis, part.source.operator, part.points)
+    row = np.asarray(E.rmatvec(on_device(part.measure)))
+    if not np.any(row):
+        raise ValueError(
+            f"{part.source.name!r} is zero whatever the solution is: drop it, or change `of`"
+        )
+    value = part.source.number - float(part.measure @ e)
+    return Total(part.source.name, row, value, part.source.weight)
+
+
+def _with_totals(system: LeastSquares, totals: tuple[Total, ...]) -> LeastSquares:
+    """Their rows below the system. Without a weight, the partial sums of a block weigh as much as
+    its rows of the first equation."""
+    equation = next(iter(system.parts.values()))
+    target = float(system.M.row_norms_squared()[equation].sum())
+    n = partial_sums(block_places(system.M)).rows
+    weights = [
+        target / (n * float(t.row @ t.row)) if t.weight is None else t.weight for t in totals
+    ]
+    scales = [math.sqrt(n * w) for w in weights]
+    M = add_dense_rows(system.M, [t.row for t in totals], scales)
+    ends = np.zeros((len(totals), n))
+    ends[:, -1] = [s * t.value for s, t in zip(scales, totals, strict=True)]
+    named = dict(zip((t.name for t in totals), weights, strict=True))
+    h = np.concatenate([system.h, ends.ravel()])
+    units = None
+    if system.scales is not None:
+        units = np.concatenate([system.scales, np.ones(M.shape[1] - len(system.scales))])
+    return LeastSquares(M, h, system.parts, system.weights | named, totals, units)
+
+
+def _drawn(bases: Sequence[Basis | Multilevel]) -> np.ndarray | None:
+    """Which columns are random features, if not all: conditions are balanced by what these make of
+    them, as the size of a function handed in says nothing about an equation."""
+    levels = [level for basis in bases for level in basis.levels]
+    if not any(level.enrichment for level in levels):
+        return None
+    return np.concatenate(
+        [
+            np.tile(np.arange(level.width) < level.features.columns, level.decomposition.count)
+            for level in levels
+        ]
+    )
+
+
+def _scales(bases: Sequence[Basis | Multilevel], M: BlockMatrix) -> Array | None:
+    """Units for the filter in which enrichment is as long as features; None without any."""
+    levels = [level for basis in bases for level in basis.levels]
+    if not any(level.enrichment for level in levels):
+        return None
+    norms = np.sqrt(M.column_norms_squared())
+    found, offset = [], 0
+    for level in levels:
+        own = norms[offset : offset + level.columns].reshape(-1, level.width)
+        found.append(scales(own, len(level.enrichment)).ravel())
+        offset += level.columns
+    return np.concatenate(found)
+
+
+def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders, Array]:
+    """One table of coefficients for all rows; operators a part does not use are zero there."""
+    alphas = sorted({alpha for symbol in symbols for alpha in symbol})
+    return {
+        alpha: np.concatenate(
+            [s.get(alpha, np.zeros(n)) for s, n in zip(symbols, sizes, strict=True)]
+        )
+        for alpha in alphas
+    }
+
+
+def evaluate_matrix(
+    basis: Basis | Multilevel, points: Array, symbol: dict[Orders, Array]
+) -> BlockMatrix:
+    """The operator with these coefficients on every basis function, at the points it reaches.
+
+    Rows without any coefficient, which belong to other unknowns, enter no block.
+    """
+    used = np.zeros(len(points), dtype=bool)
+    for c in symbol.values():
+        used |= c != 0
+    if not used.any():
+        symbol = symbol or {(0,) * points.shape[1]: np.zeros(len(points))}
+        used[:1] = True
+    if used.all():
+        groups = _evaluate_levels(basis, points, symbol)
+    else:
+        rows = np.flatnonzero(used).astype(np.int32)
+        own = {alpha: c[rows] for alpha, c in symbol.items()}
+        groups = [
+            g._replace(rows=on_device(np.append(rows, 0)[np.asarray(g.rows)]))
+            for g in _evaluate_levels(basis, points[rows], own)
+        ]
+    return BlockMatrix(tuple(groups), (len(points), basis.columns))
+
+
+def _evaluate_levels(
+    basis: Basis | Multilevel, points: Array, symbol: dict[Orders, Array]
+) -> list[Group]:
+    groups: list[Group] = []
+    offset = 0
+    for number, level in enumerate(basis.levels):
+        own = _evaluate_level(level, points, symbol, offset)
+        coarse = number < len(basis.levels) - 1
+        groups += [group._replace(level=number, coarse=coarse) for group in own]
+        offset += level.columns
+    return groups
+
+
+def _evaluate_level(
+    basis: Basis, points: Array, symbol: dict[Orders, Array], offset: int
+) -> list[Group]:
+    """The blocks of one level, its columns numbered from `offset`."""
+    C = basis.width
+    tables = basis_tables(basis, points, symbol)
+    groups = []
+    for members, rows, heights in gather_pairs(basis.decomposition, points, C):
+        pieces = -(-8 * C * rows.size // CHUNK_BYTES)
+        step = -(-len(members) // pieces)
+        values = []
+        for start in range(0, len(members), step):
+            # The last piece repeats a block to keep its shape, so that it compiles only once.
+            c = np.minimum(np.arange(start, start + step), len(members) - 1)
+            made = evaluate_blocks(basis, members[c], rows[c], heights[c], points, tables, symbol)
+            values.append(leading(made, min(step, len(members) - start)))
+        groups.append(
+            Group(
+                on_device(values[0]) if len(values) == 1 else jnp.concatenate(values),
+                on_device(rows),
+                on_device((offset + members[:, None] * C + np.arange(C)).astype(np.int32)),
+                heights,
+                np.full(len(members), C),
+                basis.decomposition.positions[members],
+            )
+        )
+    return groups
+
+
+def gather_pairs(
+    decomposition: Decomposition, points: Array, width: int
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """Which points every subdomain sees, in few groups of one padded height each; subdomains that
+    see none are left out.
+
+    Yields subdomains (B,), their points' numbers (B, m) and how many of them count (B,); the rest
+    is padding with point 0. `width` is the number of columns per pair, which weighs the padding.
+    """
+    subdomain, point = decomposition.seen(points)
+    heights = np.bincount(subdomain, minlength=decomposition.count)
+    starts = np.concatenate([[0], np.cumsum(heights)[:-1]])
+    active = np.flatnonzero(heights)
+    padded = bucket(heights[active], width)
+    for height in np.unique(padded):
+        members = active[padded == height]
+        slot = np.arange(height)
+        filled = slot < heights[members, None]
+        pick = np.where(filled, starts[members, None] + slot, 0)
+        rows = np.where(filled, point[pick] if len(point) else 0, 0).astype(np.int32)
+        yield members, rows, heights[members]
+
+
+def evaluate_at(
+    problem: Problem, basis: AnyBasis, operator: Operator, points: Array
+) -> tuple[BlockMatrix, Array]:
+    """(E, e) with operator(u) = E a + e at the points, for coefficients a."""
+    matrices = [
+        evaluate_matrix(own, points, problem.symbol(operator, points, field=field))
+        for field, own in zip(problem.fields, per_field(basis, problem.fields), strict=True)
+    ]
+    return beside(matrices), problem.lift(operator, points)
+
+
+def evaluate_all(problem: Problem, basis: AnyBasis, points: Array) -> tuple[BlockMatrix, Array]:
+    """(E, e) with E a + e the values of every unknown, one after the other; e is (unknowns, n)."""
+    n, groups, lifts = len(points), [], []
+    for number, name in enumerate(problem.unknowns):
+        E, e = evaluate_at(problem, basis, problem.unknown(name), points)
+        rows = [on_device(np.asarray(g.rows) + np.int32(number * n)) for g in E.groups]
+        groups += [g._replace(rows=r) for g, r in zip(E.groups, rows, strict=True)]
+        lifts.append(e)
+    return BlockMatrix(tuple(groups), (n * len(lifts), E.shape[1])), np.stack(lifts)

@@ -1,0 +1,356 @@
+"""Linear differential operators as an algebra.
+
+An operator is built from `D`, `Laplacian`, `Identity` and `NormalDerivative` with `+`, `-`,
+multiplication by numbers and functions from the left, and composition `@`. Nothing else can be
+written, so every operator is linear by construction.
+
+`expand` brings an operator to its normal form, a sum of terms
+
+    factor * (D^gamma_1 f_1) * ... * (D^gamma_m f_m) * D^alpha,
+
+with user functions f_i. Composition is the Leibniz rule applied to that form, so an ansatz
+u = multiplier * v is nothing but the composition `operator @ multiplier`. Where there are several
+unknowns, every term also says which of them it acts on.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from numbers import Real
+
+import numpy as np
+
+from tessella.geometry.functions import Function, Orders, derivatives
+from tessella.machine.arrays import Array
+
+
+@dataclass(frozen=True)
+class NormalComponent:
+    """Stands for component `axis` of the outward normal inside a term's functions."""
+
+    axis: int
+
+
+@dataclass(frozen=True)
+class Term:
+    """factor * prod_i (D^gamma_i f_i) * D^orders, of the unknown `field` (None: the only one)."""
+
+    orders: Orders
+    factor: float = 1.0
+    functions: tuple[tuple[Function | NormalComponent, Orders], ...] = ()
+    field: str | None = None
+
+
+class Operator:
+    """Base of all operators; carries the algebra."""
+
+    __array_ufunc__ = None
+    """NumPy hands `array * operator` to us, instead of making an array of operators."""
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        """Normal form on a domain with these axes; raises if an axis is unknown."""
+        raise NotImplementedError
+
+    def __add__(self, other: Operator | float) -> Operator:
+        return Sum((self, _as_operator(other, "+")))
+
+    def __radd__(self, other: float) -> Operator:
+        return Sum((_as_operator(other, "+"), self))
+
+    def __sub__(self, other: Operator | float) -> Operator:
+        return self + (-1.0) * _as_operator(other, "-")
+
+    def __rsub__(self, other: float) -> Operator:
+        return _as_operator(other, "-") + (-1.0) * self
+
+    def __neg__(self) -> Operator:
+        return Scaled(-1.0, self)
+
+    def __rmul__(self, coefficient: float | Function) -> Operator:
+        if isinstance(coefficient, Real):
+            return Scaled(_finite(coefficient), self)
+        if callable(coefficient):
+            return Scaled(coefficient, self)
+        raise TypeError(
+            f"an operator can be multiplied by a number or a function of the points, "
+            f"got {coefficient!r}"
+        )
+
+    def __mul__(self, coefficient: float) -> Operator:
+        if isinstance(coefficient, Real):
+            return Scaled(_finite(coefficient), self)
+        raise TypeError(
+            f"operator * {coefficient!r} is ambiguous: write `f * operator` for a coefficient in "
+            f"front, or `operator @ f` to differentiate the product; operators are composed by @"
+        )
+
+    def __truediv__(self, number: float) -> Operator:
+        return self * (1.0 / number)
+
+    def __matmul__(self, other: Operator | Function) -> Operator:
+        if not isinstance(other, Operator) and callable(other):
+            other = Scaled(other, Identity())
+        return Composition(self, _as_operator(other, "@"))
+
+
+def _as_operator(value: Operator | float, symbol: str) -> Operator:
+    if isinstance(value, Operator):
+        return value
+    if isinstance(value, Real):
+        return Scaled(_finite(value), Identity())
+    raise TypeError(
+        f"operator {symbol} {value!r}: expected an operator or a number; a function f of the "
+        f"points is f * Identity()"
+    )
+
+
+def _finite(coefficient: Real) -> float:
+    value = float(coefficient)
+    if not math.isfinite(value):
+        raise ValueError(f"the coefficient of an operator must be finite, got {value!r}")
+    return value
+
+
+@dataclass(frozen=True)
+class Identity(Operator):
+    """The unknown itself."""
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return (Term((0,) * len(axes)),)
+
+
+@dataclass(frozen=True)
+class Field(Operator):
+    """One of several unknowns: `u = Field("u")`, then `Laplacian() @ u + D(x=1) @ p`."""
+
+    name: str
+
+    def __post_init__(self) -> None:
+        if not (isinstance(self.name, str) and self.name.isidentifier()):
+            raise ValueError(f"a Field's name must be an identifier such as 'u', got {self.name!r}")
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return (Term((0,) * len(axes), field=self.name),)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class D(Operator):
+    """A partial derivative by named axes: `D(x=2)`, `D(x=1, y=1)`, `D(t=1)`."""
+
+    orders: tuple[tuple[str, int], ...]
+
+    def __init__(self, *names: str, **orders: int) -> None:
+        if names:
+            raise ValueError(f"D takes its orders by axis, got {names[0]!r}: write D(x=1)")
+        for axis, order in orders.items():
+            if not isinstance(order, int) or order < 0:
+                raise ValueError(f"D({axis}={order!r}): the order must be an integer >= 0")
+        object.__setattr__(self, "orders", tuple(orders.items()))
+
+    def __repr__(self) -> str:
+        return f"D({', '.join(f'{axis}={order}' for axis, order in self.orders)})"
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        alpha = [0] * len(axes)
+        for axis, order in self.orders:
+            alpha[_index(axes, axis, self)] += order
+        return (Term(tuple(alpha)),)
+
+
+@dataclass(frozen=True, init=False, repr=False)
+class Laplacian(Operator):
+    """Sum of second derivatives over the given axes, by default over every axis but `t`."""
+
+    axes: tuple[str, ...]
+
+    def __init__(self, *axes: str) -> None:
+        object.__setattr__(self, "axes", axes)
+
+    def __repr__(self) -> str:
+        return f"Laplacian({', '.join(map(repr, self.axes))})"
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        names = self.axes or tuple(a for a in axes if a != "t")
+        if not names:
+            raise ValueError(
+                f"Laplacian() leaves out the axis 't', but the domain has only {', '.join(axes)}: "
+                f"write D(t=2) or Laplacian('t')"
+            )
+        return tuple(Term(_unit(len(axes), _index(axes, a, self), 2)) for a in names)
+
+
+@dataclass(frozen=True)
+class NormalDerivative(Operator):
+    """Derivative along the outward normal; meaningful in conditions on the boundary only."""
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        d = len(axes)
+        return tuple(
+            Term(_unit(d, i, 1), functions=((NormalComponent(i), (0,) * d),)) for i in range(d)
+        )
+
+
+@dataclass(frozen=True)
+class Normal(Operator):
+    """Multiplication by a component of the outward normal; in conditions on the boundary only.
+
+    A traction is `Normal("x") @ sigma_xx + Normal("y") @ sigma_xy`.
+    """
+
+    axis: str
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        zero = (0,) * len(axes)
+        component = NormalComponent(_index(axes, self.axis, self))
+        return (Term(zero, functions=((component, zero),)),)
+
+
+@dataclass(frozen=True)
+class Sum(Operator):
+    parts: tuple[Operator, ...]
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return tuple(term for part in self.parts for term in part.expand(axes))
+
+
+@dataclass(frozen=True)
+class Scaled(Operator):
+    """A number or a function of the points, times an operator."""
+
+    coefficient: float | Function
+    operator: Operator
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        terms = self.operator.expand(axes)
+        c = self.coefficient
+        if not callable(c):
+            return tuple(replace(t, factor=float(c) * t.factor) for t in terms)
+        front = ((c, (0,) * len(axes)),)
+        return tuple(replace(t, functions=front + t.functions) for t in terms)
+
+
+@dataclass(frozen=True)
+class Composition(Operator):
+    """left @ right: apply `right` first. Functions in `right` are differentiated by `left`."""
+
+    left: Operator
+    right: Operator
+
+    def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
+        return compose(self.left.expand(axes), self.right.expand(axes))
+
+
+def compose(left: Sequence[Term], right: Sequence[Term]) -> tuple[Term, ...]:
+    """The normal form of a composition from those of its parts."""
+    return tuple(term for outer in left for inner in right for term in _compose(outer, inner))
+
+
+def _compose(outer: Term, inner: Term) -> Iterator[Term]:
+    """D^alpha (f_1 ... f_m D^beta) by the Leibniz rule over the m functions and D^beta."""
+    if outer.field is not None:
+        raise ValueError(
+            f"the unknown {outer.field!r} stands left of an operator: write operator @ field"
+        )
+    if any(isinstance(f, NormalComponent) for f, _ in inner.functions) and any(outer.orders):
+        raise ValueError("the boundary normal cannot be differentiated: keep it outermost")
+    slots = len(inner.functions) + 1
+    for split in _distributions(outer.orders, slots):
+        multiplicity = math.prod(
+            _multinomial(alpha, [part[i] for part in split]) for i, alpha in enumerate(outer.orders)
+        )
+        functions = tuple(
+            (f, _add(gamma, part))
+            for (f, gamma), part in zip(inner.functions, split[:-1], strict=True)
+        )
+        yield Term(
+            _add(inner.orders, split[-1]),
+            outer.factor * inner.factor * multiplicity,
+            outer.functions + functions,
+            inner.field,
+        )
+
+
+def _distributions(orders: Orders, slots: int) -> Iterator[tuple[Orders, ...]]:
+    """Every way to hand out the derivatives `orders` to `slots` factors."""
+    per_axis = [list(_partitions(n, slots)) for n in orders]
+    for choice in itertools.product(*per_axis):
+        yield tuple(tuple(axis[s] for axis in choice) for s in range(slots))
+
+
+def _partitions(n: int, slots: int) -> Iterator[tuple[int, ...]]:
+    if slots == 1:
+        yield (n,)
+        return
+    for first in range(n + 1):
+        for rest in _partitions(n - first, slots - 1):
+            yield (first, *rest)
+
+
+def _multinomial(n: int, parts: Sequence[int]) -> int:
+    return math.factorial(n) // math.prod(math.factorial(k) for k in parts)
+
+
+def _unit(d: int, i: int, order: int) -> Orders:
+    return tuple(order if k == i else 0 for k in range(d))
+
+
+def _add(a: Orders, b: Orders) -> Orders:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def _index(axes: Sequence[str], name: str, operator: Operator) -> int:
+    if name not in axes:
+        raise ValueError(
+            f"{operator!r} uses the axis {name!r}, but the domain has {', '.join(axes)}"
+        )
+    return list(axes).index(name)
+
+
+def symbol(
+    terms: Sequence[Term], points: Array, normals: Array | None = None
+) -> dict[Orders, Array]:
+    """Coefficients at the points: the operator is sum_alpha symbol[alpha] * D^alpha there."""
+    values = _function_values(terms, points, normals)
+    coefficients: dict[Orders, Array] = {}
+    for term in terms:
+        value = np.full(len(points), term.factor)
+        for key in term.functions:
+            value = value * values[key]
+        coefficients[term.orders] = coefficients.get(term.orders, 0.0) + value
+    return coefficients
+
+
+def apply_to_function(
+    terms: Sequence[Term], function: Function, points: Array, normals: Array | None = None
+) -> Array:
+    """The operator applied to a known function, by forward-mode differentiation."""
+    d = points.shape[1]
+    scalar = tuple(Term((0,) * d, t.factor, (*t.functions, (function, t.orders))) for t in terms)
+    found = symbol(scalar, points, normals)
+    return found.get((0,) * d, np.zeros(len(points)))
+
+
+def _function_values(
+    terms: Sequence[Term], points: Array, normals: Array | None
+) -> dict[tuple[Function | NormalComponent, Orders], Array]:
+    wanted: dict[Function | NormalComponent, set[Orders]] = {}
+    for term in terms:
+        for function, gamma in term.functions:
+            wanted.setdefault(function, set()).add(gamma)
+    values: dict[tuple[Function | NormalComponent, Orders], Array] = {}
+    for function, gammas in wanted.items():
+        if isinstance(function, NormalComponent):
+            if normals is None:
+                raise ValueError(
+                    "NormalDerivative needs a boundary normal: use it in a Condition, "
+                    "or write D(x=1) for a derivative in the interior"
+                )
+            found = dict.fromkeys(gammas, normals[:, function.axis])
+        else:
+            found = derivatives(function, sorted(gammas), points)
+        for gamma, value in found.items():
+            values[function, gamma] = value
+    return values

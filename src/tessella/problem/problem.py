@@ -1,0 +1,429 @@
+"""What is to be solved: an equation in a domain, conditions on its faces, perhaps an ansatz."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any
+
+import numpy as np
+
+from tessella.geometry.box import Box
+from tessella.geometry.domain import Domain
+from tessella.geometry.functions import Function, function_values
+from tessella.machine.arrays import Array
+from tessella.problem.conditions import (
+    Condition,
+    IntegralCondition,
+    Periodic,
+    check_data,
+    check_operator,
+    check_weight,
+)
+from tessella.problem.operator_function import check_functions
+from tessella.problem.operators import (
+    Field,
+    Identity,
+    Operator,
+    Term,
+    apply_to_function,
+    compose,
+    symbol,
+)
+from tessella.problem.periodicity import check_periodicity
+
+PROBES = {1: 2, 2: 65, 3: 17}
+"""Points per axis at which a stated problem's conditions are tried."""
+
+
+@dataclass(frozen=True)
+class Equation:
+    """`operator` applied to the unknown equals `rhs` in the interior.
+
+    `rhs` is a number or a function from an (n, d) array of points to (n,) values. `weight` is the
+    factor in front of its mean square in the loss. Left out, it is 1 for a problem's first equation
+    and balanced for the others, so that their rows weigh as much as the first one's. `where` names
+    the region of a `Divided` domain in which the equation holds; left out, it holds everywhere.
+    """
+
+    operator: Operator
+    rhs: float | Function = 0.0
+    name: str = "equation"
+    weight: float | None = None
+    where: str | None = None
+
+    def __post_init__(self) -> None:
+        check_operator(self.operator, "Equation")
+        check_data(self.rhs, "Equation rhs")
+        check_weight(self.weight, self.name)
+
+
+@dataclass(frozen=True)
+class Ansatz:
+    """Hard constraints: u = offset + multiplier * v, with v the random features (Lagaris 1998).
+
+    Where the multiplier vanishes u equals the offset exactly. Both are numbers or functions of the
+    points; functions that the operators differentiate must be written with `jax.numpy`. The
+    offset moves to the right-hand side by itself.
+    """
+
+    multiplier: float | Function = 1.0
+    offset: float | Function = 0.0
+
+    def __post_init__(self) -> None:
+        for name in ("multiplier", "offset"):
+            value = getattr(self, name)
+            check_data(value, f"Ansatz {name}")
+            if isinstance(value, Real) and not np.isfinite(float(value)):
+                raise ValueError(f"Ansatz {name} must be finite, got {value!r}")
+
+
+@dataclass(frozen=True, eq=False)
+class Reference:
+    """A solution known at some points only, for `Problem(exact=Reference(points, values))`.
+
+    Errors are then measured at these points; they should spread over the domain.
+    """
+
+    points: Array
+    values: Array
+
+    def __post_init__(self) -> None:
+        points, values = np.asarray(self.points, float), np.asarray(self.values, float)
+        if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
+            raise ValueError(
+                f"Reference needs points (n, d) and values (n,), got {points.shape} and "
+                f"{values.shape}"
+            )
+        object.__setattr__(self, "points", points)
+        object.__setattr__(self, "values", values)
+
+    def __call__(self, points: Array) -> Array:
+        if not np.array_equal(points, self.points):
+            raise ValueError(
+                f"the solution is known at {len(self.points)} points only: leave out the points "
+                f"(or test_grid), and the error is measured there"
+            )
+        return self.values
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A linear boundary or initial value problem, checked when it is stated.
+
+    `equation` may be a list when several equations hold. With several unknowns every operator says
+    which it acts on, `Laplacian() @ u + D(x=1) @ p` with `u, p = Field("u"), Field("p")`; `fields`
+    orders them (default: as they appear). `ansatz` and `exact` are then given per unknown, as a
+    mapping from its name; unknowns left out of `ansatz` have none.
+
+    On a `Divided` domain there is one unknown with a part of its own in every region: an operator
+    acts on the part of the region where the point lies, and `Field("core")` is the part of a region
+    by name, as a `Transmission` between regions needs it.
+
+    `exact` is optional and used for error reports only: a function, or a `Reference` at some
+    points. `parameters` are numbers worth remembering in results. A `Periodic` among the conditions
+    makes the domain's axis periodic and is not kept as a condition.
+    """
+
+    domain: Domain
+    equation: Equation | Sequence[Equation]
+    conditions: Sequence[Condition] = ()
+    ansatz: Ansatz | Mapping[str, Ansatz] = field(default_factory=Ansatz)
+    exact: Function | Reference | Mapping[str, Function] | None = None
+    name: str = "problem"
+    parameters: dict[str, float] = field(default_factory=dict)
+    fields: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        equations, conditions = _as_tuple(self.equation), _as_tuple(self.conditions)
+        if not equations:
+            raise ValueError("Problem needs at least one Equation")
+        if not isinstance(self.domain, Domain):
+            raise TypeError(
+                f"Problem domain must be made of Box(...), got {self.domain!r}; Ball, Polygon, "
+                f"HalfSpace, Implicit and PointCloud make other shapes"
+            )
+        self.domain.check()
+        axes = tuple(c.axis for c in conditions if isinstance(c, Periodic))
+        conditions = tuple(c for c in conditions if not isinstance(c, Periodic))
+        if axes:
+            object.__setattr__(self, "domain", _closed(self.domain, axes))
+        for equation in equations:
+            _check_kind(equation, Equation, "equation")
+        for condition in conditions:
+            _check_kind(condition, Condition, "conditions")
+        named = _distinct_names((*equations, *conditions))
+        object.__setattr__(self, "equation", named[: len(equations)])
+        object.__setattr__(self, "conditions", named[len(equations) :])
+        for condition in conditions:
+            self._try(condition)
+        for part in (*equations, *conditions):
+            check_functions(part.operator.expand(self.domain.axes), self.domain)
+        object.__setattr__(self, "fields", _fields(self))
+        if not (self.domain.regions and isinstance(self.ansatz, Ansatz)):
+            _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
+        _check_per_field(self.exact, None, "exact", self.unknowns)
+        if axes:
+            check_periodicity(self)
+
+    def _try(self, condition: Condition) -> None:
+        """Refuse a condition on an unknown part, or on no point at all."""
+        condition.faces(self.domain)
+        if isinstance(self.domain, Box) and not callable(condition.on):
+            return
+        if isinstance(condition, IntegralCondition):
+            return
+        counts = (PROBES.get(self.domain.dimension, 9),) * self.domain.dimension
+        condition.places(self.domain, lambda part: self.domain.boundary(part, counts))
+
+    @property
+    def equations(self) -> tuple[Equation, ...]:
+        return self.equation  # type: ignore[return-value]
+
+    @property
+    def unknowns(self) -> tuple[str, ...]:
+        """What a solution has values of: the fields, or one unknown made of the regions' parts."""
+        return (ONLY,) if self.domain.regions else tuple(self.fields)
+
+    def within(self, equation: Equation, points: Array) -> Array:
+        """The points at which an equation holds."""
+        if equation.where is None:
+            return points
+        return points[self.domain.inside(equation.where, points)]
+
+    def terms(self, operator: Operator, field: str | None = None) -> tuple[Term, ...]:
+        """The operator's normal form as far as it acts on one unknown; by default on the only one.
+
+        An operator that names no unknown acts on the only one there is.
+        """
+        chosen = field or self.fields[0]
+        found = []
+        for term in operator.expand(self.domain.axes):
+            if term.field is None and len(self.unknowns) > 1:
+                raise ValueError(
+                    f"{operator!r} does not say which unknown it acts on: write "
+                    f"operator @ Field({self.fields[0]!r}); the unknowns are "
+                    f"{', '.join(self.fields)}"
+                )
+            if term.field in (None, chosen):
+                found.append(dataclasses.replace(term, field=None))
+            elif term.field not in self.fields:
+                raise ValueError(
+                    f"unknown Field({term.field!r}): this problem has {', '.join(self.fields)}"
+                )
+        return tuple(found)
+
+    def symbol(
+        self,
+        operator: Operator,
+        points: Array,
+        normals: Array | None = None,
+        field: str | None = None,
+    ) -> dict[tuple[int, ...], Array]:
+        """Coefficients of `operator @ multiplier` at the points: how the operator acts on v."""
+        multiplier = self.multiplier(field)
+        zero = (0,) * self.domain.dimension
+        front = (
+            Term(zero, functions=((multiplier, zero),))
+            if callable(multiplier)
+            else Term(zero, float(multiplier))
+        )
+        found: dict[tuple[int, ...], Array] = {}
+        for terms, share in self._acting(operator, field, points):
+            for alpha, c in symbol(compose(terms, (front,)), points, normals).items():
+                found[alpha] = found.get(alpha, 0.0) + share * c
+        return found
+
+    def _acting(
+        self, operator: Operator, field: str | None, points: Array
+    ) -> list[tuple[tuple[Term, ...], Array | float]]:
+        """Terms that act on an unknown, and where: on the part of a region, those that do not name
+        it act in that region only."""
+        terms = self.terms(operator, field)
+        if not self.domain.regions:
+            return [(terms, 1.0)]
+        chosen = field or self.fields[0]
+        named = tuple(
+            dataclasses.replace(t, field=None)
+            for t in operator.expand(self.domain.axes)
+            if t.field == chosen
+        )
+        plain = tuple(t for t in operator.expand(self.domain.axes) if t.field is None)
+        share = self.domain.inside(chosen, points).astype(np.float64)
+        return [(part, at) for part, at in ((named, 1.0), (plain, share)) if part]
+
+    def lift(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
+        """The operator applied to the ansatz's offsets at the points."""
+        values = np.zeros(len(points))
+        for name in self.fields:
+            offset = self.ansatz_of(name).offset
+            if not callable(offset) and not offset:
+                continue
+            for terms, share in self._acting(operator, name, points):
+                if callable(offset):
+                    values += share * apply_to_function(terms, offset, points, normals)
+                else:
+                    plain = tuple(t for t in terms if not any(t.orders))
+                    found = symbol(plain, points, normals)
+                    zero = (0,) * self.domain.dimension
+                    values += share * float(offset) * found.get(zero, 0.0)
+        return values
+
+    def unknown(self, field: str) -> Operator:
+        """The operator that picks one unknown, or the part of one region."""
+        return Identity() if self.unknowns == (field,) else Field(field)
+
+    def part(self, field: str) -> Operator:
+        """The operator that picks one field, also if it is the part of one region."""
+        return Identity() if len(self.fields) == 1 else Field(field)
+
+    @property
+    def exact_function(self) -> Function | Mapping[str, Function] | None:
+        """The exact solution, if it is known everywhere."""
+        return None if isinstance(self.exact, Reference) else self.exact
+
+    def exact_values(self, points: Array) -> Array:
+        """(n,) values of the exact solution; (n, fields) where there are several unknowns."""
+        if self.exact is None:
+            raise ValueError(f"{self.name!r} has no exact solution: pass exact=... to Problem")
+        if callable(self.exact):
+            return function_values(self.exact, points, "the exact solution")
+        columns = [
+            function_values(self.exact[name], points, f"the exact {name}") for name in self.fields
+        ]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+    def multiplier(self, field: str | None = None) -> float | Function:
+        """The ansatz's multiplier of one unknown; by default of the only one."""
+        return self.ansatz_of(field).multiplier
+
+    def ansatz_of(self, field: str | None = None) -> Ansatz:
+        """The ansatz of one unknown; by default of the only one."""
+        if isinstance(self.ansatz, Ansatz):
+            return self.ansatz
+        return self.ansatz.get(field or self.fields[0], Ansatz())
+
+
+ONLY = "u"
+"""What the unknown is called where there is one and nobody named it."""
+
+
+def _fields(problem: Problem) -> tuple[str, ...]:
+    """The unknowns that the operators name, checked against those listed."""
+    axes = problem.domain.axes
+    sources: tuple[Equation | Condition, ...] = (*problem.equations, *problem.conditions)
+    expanded = {source.name: source.operator.expand(axes) for source in sources}
+    seen = dict.fromkeys(t.field for terms in expanded.values() for t in terms if t.field)
+    if problem.domain.regions:
+        return _parts_of_regions(problem, tuple(seen))
+    for equation in problem.equations:
+        if equation.where is not None:
+            problem.domain.inside(equation.where, np.zeros((0, len(axes))))
+    listed = tuple(problem.fields) or tuple(seen) or (ONLY,)
+    for name in seen:
+        if name not in listed:
+            raise ValueError(f"Field({name!r}) is not among fields={listed!r}: add it there")
+    in_equations = {t.field for e in problem.equations for t in expanded[e.name]}
+    for name in listed if len(listed) > 1 else ():
+        if name not in in_equations:
+            raise ValueError(
+                f"no equation contains the unknown {name!r}, so it is not determined: add one, or "
+                f"leave it out"
+            )
+    if len(problem.equations) < len(listed):
+        raise ValueError(
+            f"{len(problem.equations)} equation(s) for {len(listed)} unknowns "
+            f"({', '.join(listed)}): the system is under-determined, state at least as many "
+            f"equations as unknowns"
+        )
+    for source in sources:
+        if len(listed) > 1 and any(t.field is None for t in expanded[source.name]):
+            raise ValueError(
+                f"{source.name!r} does not say which unknown it acts on: write operator @ "
+                f"Field({listed[0]!r}) (of=Field(...) in conditions); the unknowns are "
+                f"{', '.join(listed)}"
+            )
+    return listed
+
+
+def _parts_of_regions(problem: Problem, seen: tuple[str, ...]) -> tuple[str, ...]:
+    """The unknown's parts, one per region; each must be in some equation."""
+    regions = problem.domain.regions
+    for name in (*seen, *problem.fields):
+        if name not in regions:
+            raise ValueError(
+                f"Field({name!r}) on a divided domain must name a region ({', '.join(regions)}): "
+                f"systems in several regions are not supported"
+            )
+    held = [equation.where for equation in problem.equations]
+    for where in held:
+        if where is not None and where not in regions:
+            raise ValueError(
+                f"unknown region {where!r} in where=: this domain has {', '.join(regions)}"
+            )
+    for name in regions:
+        if None not in held and name not in held:
+            raise ValueError(
+                f"no equation holds in the region {name!r}: add one with where={name!r}"
+            )
+    return regions
+
+
+def _check_per_field(
+    value: object, kind: type | None, argument: str, fields: Sequence[str]
+) -> None:
+    """One object for one unknown, a mapping by name for several."""
+    if isinstance(value, Mapping):
+        unknown = sorted(set(value) - set(fields))
+        if unknown:
+            raise ValueError(
+                f"Problem {argument} names {unknown[0]!r}, but the unknowns are {', '.join(fields)}"
+            )
+        missing = [name for name in fields if name not in value]
+        if kind is None and missing:
+            raise ValueError(f"Problem {argument} leaves out the unknown {missing[0]!r}")
+        return
+    plain = value is None or (kind is not None and value == kind())
+    if len(fields) > 1 and not plain:
+        raise ValueError(
+            f"Problem {argument} must be a mapping from the unknowns ({', '.join(fields)}), "
+            f"got {value!r}"
+        )
+
+
+def _closed(domain: Domain, axes: tuple[str, ...]) -> Box:
+    """The domain with these axes periodic."""
+    if not isinstance(domain, Box):
+        raise ValueError(
+            f"Periodic({axes[0]!r}) needs a Box, whose faces match, but the domain is {domain!r}"
+        )
+    for number, axis in enumerate(axes):
+        domain.axis_index(axis)
+        if axis in axes[:number] or axis in domain.periodic:
+            raise ValueError(
+                f"the axis {axis!r} is made periodic twice: drop one Periodic({axis!r})"
+            )
+    return domain.closed(*axes)
+
+
+def _distinct_names(parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Number equations and conditions that share a name, so that reports can tell them apart."""
+    names = [part.name for part in parts]
+    distinct = []
+    for i, part in enumerate(parts):
+        if names.count(part.name) > 1:
+            number = names[: i + 1].count(part.name)
+            part = dataclasses.replace(part, name=f"{part.name} {number}")
+        distinct.append(part)
+    return tuple(distinct)
+
+
+def _as_tuple(value: Any) -> tuple[Any, ...]:
+    return tuple(value) if isinstance(value, Iterable) else (value,)
+
+
+def _check_kind(value: object, kind: type, argument: str) -> None:
+    if not isinstance(value, kind):
+        raise TypeError(f"Problem {argument} must be made of {kind.__name__}(...), got {value!r}")

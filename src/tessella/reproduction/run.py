@@ -1,0 +1,180 @@
+"""Run what is not yet in the store, on as many cores as asked for, and lose nothing.
+
+Every finished run is on disk before the next one is counted, so an interrupted reproduction goes on
+where it stopped. With several workers each is a process pinned to one core, as in the paper, whose
+seconds are those of one core.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import multiprocessing
+import os
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from dataclasses import dataclass
+from pathlib import Path
+
+from tessella.reproduction import cases
+from tessella.reproduction.cases import Case, cost
+from tessella.reproduction.store import Store
+
+TARGETS: dict[str, Callable[[], list[Case]]] = {
+    "table1": lambda: cases.tables(1),
+    "table2": lambda: cases.tables(2),
+    "table3": lambda: cases.tables(3),
+    "seconds": cases.seconds,
+    "series": cases.series,
+    "appendix": cases.appendix,
+    "printed": cases.printed,
+    "spectra": cases.spectra,
+}
+"""What can be asked for by name, besides `all`."""
+
+ONE_SEED = ("seconds", "spectra")
+"""Targets that run with seed 0 only."""
+
+Task = tuple[Case, int]
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a progress display needs after every run: counts, predicted work and elapsed time."""
+
+    done: int
+    total: int
+    work_done: float
+    work_total: float
+    elapsed: float
+    finished: str
+
+    @property
+    def remaining(self) -> float:
+        """Seconds still to go, if the rest runs at the pace so far."""
+        if not self.work_done:
+            return float("inf")
+        return self.elapsed * (self.work_total - self.work_done) / self.work_done
+
+
+Report = Callable[[Step], None]
+
+
+def plan(
+    targets: Sequence[str], seeds: int = 5, only: str | None = None, quick: bool = False
+) -> list[Task]:
+    """All runs that targets stand for, seed by seed, so that a cut reproduction is a whole one
+    with fewer seeds. `only` is a pattern for experiment, row, or "experiment/row"."""
+    if seeds < 1:
+        raise ValueError(f"--seeds must be at least 1, got {seeds}")
+    names = list(TARGETS) if "all" in targets else list(targets)
+    unknown = [name for name in names if name not in TARGETS]
+    if unknown:
+        known = ", ".join([*TARGETS, "figures", "report", "all"])
+        raise ValueError(f"nothing is called {unknown[0]!r}: choose from {known}")
+    tasks: list[Task] = []
+    for name in names:
+        found = TARGETS[name]()
+        for case in map(cases.quick, found) if quick else found:
+            tasks += [(case, seed) for seed in range(1 if name in ONE_SEED else seeds)]
+    if only is not None:
+        kept = [task for task in tasks if _matches(task[0], only)]
+        if not kept:
+            rows = sorted({f"{case.experiment}/{case.row}" for case, _ in tasks})
+            raise ValueError(f"no row matches {only!r}; there are: {', '.join(rows)}")
+        tasks = kept
+    return sorted(tasks, key=lambda task: (task[1], -cost(task[0])))
+
+
+def _matches(case: Case, pattern: str) -> bool:
+    texts = (case.experiment, case.row, f"{case.experiment}/{case.row}")
+    return any(fnmatch.fnmatch(text, pattern) for text in texts)
+
+
+def reproduce(
+    targets: Sequence[str],
+    out: Path | str = "results",
+    *,
+    seeds: int = 5,
+    only: str | None = None,
+    quick: bool = False,
+    redo: bool = False,
+    workers: int = 1,
+    report: Report | None = None,
+) -> Store:
+    """Make every record of the targets that is not there yet, and return the store."""
+    if workers < 1:
+        raise ValueError(f"--workers must be at least 1, got {workers}")
+    store = Store(Path(out))
+    tasks = plan(targets, seeds, only, quick)
+    missing = tasks if redo else [task for task in tasks if store.read(*task) is None]
+    if missing:
+        runner = _run_here if workers == 1 else _run_in_processes
+        runner(store, missing, workers, _Counter(missing, report))
+    return store
+
+
+class _Counter:
+    """Adds up finished work and reports it."""
+
+    def __init__(self, tasks: list[Task], report: Report | None) -> None:
+        self.report = report
+        self.total = sum(cost(case) for case, _ in tasks)
+        self.count = len(tasks)
+        self.started = time.perf_counter()
+        self.done, self.work = 0, 0.0
+
+    def __call__(self, task: Task) -> None:
+        case, seed = task
+        self.done += 1
+        self.work += cost(case)
+        if self.report:
+            elapsed = time.perf_counter() - self.started
+            name = f"{case.experiment} / {case.row} / seed {seed}"
+            self.report(Step(self.done, self.count, self.work, self.total, elapsed, name))
+
+
+def _run_here(store: Store, tasks: list[Task], _: int, count: _Counter) -> None:
+    for task in tasks:
+        _run_one(store.root, task)
+        count(task)
+
+
+def _run_one(root: Path, task: Task) -> None:
+    from tessella.reproduction.execute import execute
+
+    case, seed = task
+    Store(root).write(case, seed, execute(case, seed))
+
+
+def _run_in_processes(store: Store, tasks: list[Task], workers: int, count: _Counter) -> None:
+    context = multiprocessing.get_context("spawn")
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    queue = context.Queue()
+    for number in range(workers):
+        queue.put(cores[number % len(cores)] if cores else None)
+    pool = ProcessPoolExecutor(workers, context, _pin, (queue,))
+    try:
+        waiting: dict[Future[None], Task] = {
+            pool.submit(_run_one, store.root, task): task for task in tasks
+        }
+        while waiting:
+            finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            for future in finished:
+                task = waiting.pop(future)
+                future.result()
+                count(task)
+    except BaseException:
+        for process in list((pool._processes or {}).values()):
+            process.kill()
+        raise
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+
+
+def _pin(queue: multiprocessing.Queue[int | None]) -> None:
+    """One core and one BLAS thread for this worker, before any library counts cores."""
+    core = queue.get()
+    os.environ["OPENBLAS_NUM_THREADS"] = "1"
+    if core is not None:
+        os.sched_setaffinity(0, {core})

@@ -1,0 +1,1 @@
+"""A solution as a function, also in time: its report, pictures, files and exports."""

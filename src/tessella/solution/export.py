@@ -1,0 +1,383 @@
+"""Solutions for other software: NumPy arrays, xarray datasets, VTK files.
+
+Everything is sampled on a regular grid of the domain, as a dictionary from names to values: the
+unknown `u`, or all of them by their names, derivatives by the names they are given, and `exact` and
+`error` (`exact_p`, `error_p` of several unknowns) where the exact solution is known as a function.
+Of a domain that is not a box the grid is that of its bounding box, and holds NaN outside.
+"""
+
+from __future__ import annotations
+
+import base64
+import struct
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from xml.etree.ElementTree import Element, ElementTree, SubElement
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tessella.geometry.box import Box
+from tessella.geometry.domain import Domain
+from tessella.machine.arrays import Array
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Problem, Reference
+from tessella.version import __version__
+
+if TYPE_CHECKING:
+    import xarray
+
+RESOLUTION = {1: 1_001, 2: 101, 3: 41}
+"""Points per axis unless given, by dimension; 11 beyond."""
+
+FRAMES = 21
+"""Times of a series unless given."""
+
+UNSTRUCTURED, STRUCTURED = (".vtu", ".vtk"), ".vts"
+
+Region = Callable[[Array], Array]
+"""From (n, d) points to (n,) truth values: where there is something to show."""
+
+
+class Sampled:
+    """A function on a problem's domain that can be written for other software."""
+
+    problem: Problem
+    report: Any
+
+    def __call__(self, points: ArrayLike) -> Array:
+        raise NotImplementedError
+
+    def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        return str(self.report)
+
+    def on_grid(
+        self, resolution: int | Sequence[int] | None = None, where: Region | None = None
+    ) -> tuple[tuple[Array, ...], Array]:
+        """Ticks of every axis and the values on their grid, as plain arrays; NaN where not."""
+        return on_grid(self, resolution, where)
+
+    def to_xarray(
+        self,
+        resolution: int | Sequence[int] | None = None,
+        derivatives: Mapping[str, Operator] | None = None,
+        where: Region | None = None,
+    ) -> xarray.Dataset:
+        """A dataset with named axes; `derivatives` such as {"u_x": D(x=1)} beside the values."""
+        return to_xarray(self, resolution, derivatives, where)
+
+    def to_vtk(
+        self,
+        path: str | Path,
+        resolution: int | Sequence[int] | None = None,
+        derivatives: Mapping[str, Operator] | None = None,
+        times: int | Sequence[float] | None = None,
+        where: Region | None = None,
+    ) -> Path:
+        """Write .vts, .vtu or .vtk; `times` makes it a series, as `export.to_vtk` tells."""
+        return to_vtk(self, path, resolution, derivatives, times, where)
+
+
+def on_grid(
+    solution: Sampled, resolution: int | Sequence[int] | None = None, where: Region | None = None
+) -> tuple[tuple[Array, ...], Array]:
+    """Ticks of every axis and the values on their grid, NaN outside the domain or `where`.
+
+    Several unknowns lie along a last axis, in the order of `problem.unknowns`.
+    """
+    ticks = _ticks(solution.problem, resolution)
+    points = _grid(ticks)
+    inside = _inside(solution.problem, points, where)
+    found = solution(points[inside])
+    values = np.full((len(points), *found.shape[1:]), np.nan)
+    values[inside] = found
+    return ticks, values.reshape(*(len(tick) for tick in ticks), *found.shape[1:])
+
+
+def sample(
+    solution: Sampled, points: Array, derivatives: Mapping[str, Operator] | None = None
+) -> dict[str, Array]:
+    """All there is to know at the points, by name."""
+    problem = solution.problem
+    columns = _columns(solution(points))
+    found = dict(zip(problem.unknowns, columns, strict=True))
+    if problem.exact is not None and not isinstance(problem.exact, Reference):
+        exact = _columns(problem.exact_values(points))
+        for name, own, right in zip(problem.unknowns, columns, exact, strict=True):
+            end = "" if len(columns) == 1 else f"_{name}"
+            found[f"exact{end}"], found[f"error{end}"] = right, own - right
+    for name, operator in (derivatives or {}).items():
+        if name in found:
+            raise ValueError(f"derivatives cannot be called {name!r}: that name is taken")
+        found[name] = solution.apply(operator, points)
+    return found
+
+
+def _columns(values: Array) -> list[Array]:
+    return [values] if values.ndim == 1 else list(values.T)
+
+
+def to_xarray(
+    solution: Sampled,
+    resolution: int | Sequence[int] | None = None,
+    derivatives: Mapping[str, Operator] | None = None,
+    where: Region | None = None,
+) -> xarray.Dataset:
+    """A dataset with the axes as coordinates and the problem and its figures as attributes."""
+    try:
+        import xarray
+    except ImportError:
+        raise ImportError("datasets need xarray: pip install 'tessella[xarray]'") from None
+    problem = solution.problem
+    ticks = _ticks(problem, resolution)
+    points = _grid(ticks)
+    inside = _inside(solution.problem, points, where)
+    fields = _filled(sample(solution, points[inside], derivatives), inside)
+    shape = [len(tick) for tick in ticks]
+    return xarray.Dataset(
+        {name: (problem.domain.axes, values.reshape(shape)) for name, values in fields.items()},
+        coords=dict(zip(problem.domain.axes, ticks, strict=True)),
+        attrs=_attributes(solution),
+    )
+
+
+def to_vtk(
+    solution: Sampled,
+    path: str | Path,
+    resolution: int | Sequence[int] | None = None,
+    derivatives: Mapping[str, Operator] | None = None,
+    times: int | Sequence[float] | None = None,
+    where: Region | None = None,
+) -> Path:
+    """Write a VTK file, or a series of them; returns the file to open.
+
+    `.vts` holds a structured grid, `.vtu` and `.vtk` (through meshio) an unstructured one, of which
+    only the cells inside the domain and the region `where` are written. Time is an axis like any
+    other unless `times` asks for a series, one file for each of these times (or for so many, evenly
+    spaced) and a `.pvd` file that lists them; with three axes beside t it is always a series.
+    `resolution` counts the points of the axes that a file has.
+    """
+    target = Path(path)
+    if target.suffix not in (*UNSTRUCTURED, STRUCTURED):
+        raise ValueError(
+            f"unknown kind of file {target.name!r}: use {', '.join(UNSTRUCTURED)} or {STRUCTURED}"
+        )
+    domain = solution.problem.domain
+    if target.suffix == STRUCTURED and not (where is None and isinstance(domain, Box)):
+        raise ValueError(
+            f"a structured grid ({STRUCTURED}) has no holes, so it cannot leave out what is "
+            f"outside {'the domain' if where is None else '`where`'}: write {UNSTRUCTURED[0]}"
+        )
+    if times is None and "t" in domain.axes and domain.dimension > 3:
+        times = FRAMES
+    if times is None:
+        if domain.dimension > 3:
+            raise ValueError(
+                f"VTK files have three axes at most, the domain has {', '.join(domain.axes)}: "
+                f"evaluate the solution on a slice"
+            )
+        ticks = _ticks(solution.problem, resolution)
+        _write(target, solution, ticks, _grid(ticks), derivatives, where)
+        return target
+    return _write_series(target, solution, resolution, derivatives, _moments(domain, times), where)
+
+
+def _write_series(
+    target: Path,
+    solution: Sampled,
+    resolution: int | Sequence[int] | None,
+    derivatives: Mapping[str, Operator] | None,
+    moments: Array,
+    where: Region | None,
+) -> Path:
+    """A file per moment, and the collection that ParaView opens."""
+    domain = solution.problem.domain
+    time = domain.axis_index("t")
+    if domain.dimension == 1:
+        raise ValueError(
+            "t is the only axis, so a file per time would hold one point: leave out times"
+        )
+    ticks = _ticks(solution.problem, resolution, without=time)
+    space = _grid(ticks)
+    collection = Element("Collection")
+    for k, moment in enumerate(moments):
+        file = target.with_name(f"{target.stem}_{k:04d}{target.suffix}")
+        _write(file, solution, ticks, np.insert(space, time, moment, axis=1), derivatives, where)
+        SubElement(collection, "DataSet", timestep=f"{moment:.17g}", part="0", file=file.name)
+    whole = Element("VTKFile", type="Collection", version="0.1", byte_order="LittleEndian")
+    whole.append(collection)
+    listed = target.with_suffix(".pvd")
+    ElementTree(whole).write(listed, xml_declaration=True, encoding="utf-8")
+    return listed
+
+
+def _write(
+    target: Path,
+    solution: Sampled,
+    ticks: tuple[Array, ...],
+    points: Array,
+    derivatives: Mapping[str, Operator] | None,
+    where: Region | None,
+) -> None:
+    """One file: the fields at `points` of the domain, placed on the grid of `ticks`."""
+    inside = _inside(solution.problem, points, where)
+    fields = _filled(sample(solution, points[inside], derivatives), inside)
+    counts = tuple(len(tick) for tick in ticks)
+    place = np.zeros((len(points), 3))
+    place[:, : len(ticks)] = _grid(ticks)
+    if target.suffix == STRUCTURED:
+        _write_structured(target, counts, place, fields)
+        return
+    try:
+        import meshio
+    except ImportError:
+        raise ImportError(
+            f"{target.suffix} files need meshio: pip install 'tessella[vtk]', or write {STRUCTURED}"
+        ) from None
+    kind = ("line", "quad", "hexahedron")[len(counts) - 1]
+    cells = _cells(counts)
+    cells = cells[np.all(inside[cells], axis=1)]
+    used, numbers = np.unique(cells, return_inverse=True)
+    mesh = meshio.Mesh(
+        place[used],
+        [(kind, numbers.reshape(cells.shape))],
+        point_data={name: values[used] for name, values in fields.items()},
+    )
+    mesh.write(target)
+
+
+def _cells(counts: tuple[int, ...]) -> np.ndarray:
+    """Corners of all cells of a grid whose last axis is fastest, in VTK's order."""
+    numbers = np.arange(int(np.prod(counts))).reshape(counts)
+    corners = {
+        1: ((0,), (1,)),
+        2: ((0, 0), (1, 0), (1, 1), (0, 1)),
+        3: (
+            *((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)),
+            *((0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1)),
+        ),
+    }[len(counts)]
+    found = [
+        numbers[tuple(slice(c, n - 1 + c) for c, n in zip(corner, counts, strict=True))].ravel()
+        for corner in corners
+    ]
+    return np.stack(found, axis=1)
+
+
+def _write_structured(
+    target: Path, counts: tuple[int, ...], place: Array, fields: dict[str, Array]
+) -> None:
+    """An XML StructuredGrid with its numbers inline; VTK counts the first axis fastest."""
+    extent = " ".join(f"0 {n - 1}" for n in (*counts, *(1,) * (3 - len(counts))))
+    root = Element(
+        "VTKFile",
+        type="StructuredGrid",
+        version="1.0",
+        byte_order="LittleEndian",
+        header_type="UInt64",
+    )
+    grid = SubElement(root, "StructuredGrid", WholeExtent=extent)
+    piece = SubElement(grid, "Piece", Extent=extent)
+
+    def add(parent: Element, name: str, values: Array) -> None:
+        components = values.shape[1] if values.ndim > 1 else 1
+        turned = values.reshape(*counts, components).transpose(
+            *reversed(range(len(counts))), len(counts)
+        )
+        data = np.ascontiguousarray(turned, dtype="<f8").tobytes()
+        array = SubElement(
+            parent,
+            "DataArray",
+            type="Float64",
+            Name=name,
+            NumberOfComponents=str(components),
+            format="binary",
+        )
+        array.text = base64.b64encode(struct.pack("<Q", len(data)) + data).decode()
+
+    data = SubElement(piece, "PointData", Scalars=next(iter(fields)))
+    for name, values in fields.items():
+        add(data, name, values)
+    add(SubElement(piece, "Points"), "points", place)
+    ElementTree(root).write(target, xml_declaration=True, encoding="utf-8")
+
+
+def _ticks(
+    problem: Problem, resolution: int | Sequence[int] | None, without: int | None = None
+) -> tuple[Array, ...]:
+    """Evenly spaced points along every axis, or along all but one."""
+    kept = [i for i in range(problem.domain.dimension) if i != without]
+    names = [problem.domain.axes[i] for i in kept]
+    given = np.atleast_1d(RESOLUTION.get(len(kept), 11) if resolution is None else resolution)
+    if given.size not in (1, len(kept)) or np.any(given < 2) or np.any(given != np.floor(given)):
+        raise ValueError(
+            f"resolution must be a whole number >= 2, or one for each of {', '.join(names)}, got "
+            f"{resolution!r}"
+        )
+    counts = np.broadcast_to(given, (len(kept),)).astype(int)
+    return tuple(
+        np.linspace(*problem.domain.bounds[i], n) for i, n in zip(kept, counts, strict=True)
+    )
+
+
+def _moments(domain: Domain, times: int | Sequence[float]) -> Array:
+    if "t" not in domain.axes:
+        raise ValueError(
+            f"times={times!r} asks for a series, but the domain has no axis t: leave it out"
+        )
+    low, high = domain.bounds[domain.axis_index("t")]
+    if isinstance(times, int):
+        if times < 1:
+            raise ValueError(f"times must be a number of files >= 1 or a list, got {times!r}")
+        return np.linspace(low, high, times)
+    moments = np.asarray(times, dtype=np.float64)
+    if moments.ndim != 1 or not np.all((low <= moments) & (moments <= high)):
+        raise ValueError(f"times must lie between {low:g} and {high:g}, got {times!r}")
+    return moments
+
+
+def _grid(ticks: Sequence[Array]) -> Array:
+    return np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, len(ticks))
+
+
+def _inside(problem: Problem, points: Array, where: Region | None) -> np.ndarray:
+    """Which points lie in the domain and in the region."""
+    inside = problem.domain.contains(points)
+    if where is not None:
+        chosen: np.ndarray = np.asarray(where(points))
+        if chosen.shape != (len(points),) or chosen.dtype != bool:
+            raise ValueError(
+                f"where must map an (n, {points.shape[1]}) array of points to (n,) truth values, "
+                f"got {chosen.dtype} of shape {chosen.shape}"
+            )
+        inside = inside & chosen
+    if not inside.any():
+        raise ValueError(
+            "no point of the grid lies in the domain and in `where`: raise resolution, or check it"
+        )
+    return inside
+
+
+def _filled(fields: dict[str, Array], inside: np.ndarray) -> dict[str, Array]:
+    """Values on the whole grid, NaN where there is none."""
+    whole = {}
+    for name, values in fields.items():
+        whole[name] = np.full(len(inside), np.nan)
+        whole[name][inside] = values
+    return whole
+
+
+def _attributes(solution: Sampled) -> dict[str, str | float]:
+    """Names and numbers only, so that every file format can hold them."""
+    report = solution.report
+    found: dict[str, str | float] = {"problem": report.problem}
+    found |= {f"parameter_{name}": float(value) for name, value in report.parameters.items()}
+    if report.error_estimate is not None:
+        found["error_estimate"] = float(report.error_estimate)
+    for name, value in (report.error or {}).items():
+        found[f"error_{name}"] = float(value)
+    return {**found, "stop_reason": report.stop_reason, "source": f"tessella {__version__}"}

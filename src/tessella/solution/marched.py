@@ -1,0 +1,259 @@
+"""A solution that was found slab by slab in time, and how its error grew."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tessella.machine.arrays import Array
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Problem
+from tessella.solution.export import Sampled
+from tessella.solution.report import Report, Step, error_norms, finite
+from tessella.solution.solution import Solution, check_inside, test_points
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+SHOWN = 20
+"""Slabs that a printed report lists; of more than that it lists as many, evenly spaced."""
+
+
+@dataclass(frozen=True)
+class Slab:
+    """The figures of one slab.
+
+    end       the time it ends
+    residual  root of the loss at points it has not seen, its start included
+    jumps     root mean square misfit of every initial condition: to the given data in the first
+              slab, to the end of the slab before in the others
+    estimate  estimated normalised L1 error, everything that came before included
+    error     true error in the slab where the exact solution is known
+    reused    whether it was solved with the factors of an earlier slab
+    """
+
+    end: float
+    residual: float
+    jumps: dict[str, float]
+    estimate: float | None
+    error: dict[str, float] | None
+    reused: bool
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MarchReport:
+    """The figures of a march; `first` is the report of the first slab, whose sizes all have."""
+
+    first: Report
+    slabs: tuple[Slab, ...]
+    planned: int
+    stop_reason: str
+    advice: str = ""
+    error: dict[str, float] | None = None
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_memory_mib: float = 0.0
+    tolerance: float | None = None
+    refinement: tuple[Step, ...] = ()
+
+    @property
+    def problem(self) -> str:
+        return self.first.problem
+
+    @property
+    def parameters(self) -> dict[str, float]:
+        return self.first.parameters
+
+    @property
+    def preset(self) -> str | None:
+        return self.first.preset
+
+    @property
+    def error_estimate(self) -> float | None:
+        """Of the last slab, which has gathered the errors of all."""
+        return self.slabs[-1].estimate
+
+    @property
+    def stopped_early(self) -> bool:
+        return len(self.slabs) < self.planned
+
+    @property
+    def factorisations(self) -> int:
+        return sum(not slab.reused for slab in self.slabs)
+
+    def growth(self) -> tuple[float, str] | None:
+        """p of error ~ (number of the slab)^p over the second half, and of which error.
+
+        About 1 is what a scheme that neither damps nor amplifies its errors gives; errors that
+        feed on themselves give a p that rises with the number of slabs.
+        """
+        late = range(len(self.slabs) // 2, len(self.slabs))
+        if len(late) < 3:
+            return None
+        for what, values in (
+            ("error", [(s.error or {}).get("l1_normalised") for s in self.slabs]),
+            ("estimate", [s.estimate for s in self.slabs]),
+        ):
+            own = [values[k] for k in late]
+            if all(own):
+                logs = np.log(np.array(own, dtype=np.float64))
+                return float(np.polyfit(np.log(np.array(late) + 1.0), logs, 1)[0]), what
+        return None
+
+    @staticmethod
+    def from_saved(fields: dict[str, Any]) -> MarchReport:
+        """From the fields that `dataclasses.asdict` gave, after a way through JSON."""
+        steps = Report.from_saved({**fields["first"], "refinement": fields["refinement"]})
+        return MarchReport(
+            **{
+                **fields,
+                "first": Report.from_saved(fields["first"]),
+                "slabs": tuple(Slab(**slab) for slab in fields["slabs"]),
+                "refinement": steps.refinement,
+            }
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The keys of a single solve, sizes being those of one slab, and the list of slabs."""
+        growth = self.growth()
+        own = {
+            "stop_reason": self.stop_reason,
+            "advice": self.advice,
+            "error": self.error,
+            "error_estimate": self.error_estimate,
+            "seconds": self.seconds,
+            "peak_memory_mib": self.peak_memory_mib,
+            "tolerance": self.tolerance,
+            "refinement": [dataclasses.asdict(step) for step in self.refinement],
+            "slabs_planned": self.planned,
+            "factorisations": self.factorisations,
+            "growth": None if growth is None else growth[0],
+            "slabs": [dataclasses.asdict(slab) for slab in self.slabs],
+        }
+        return finite({**self.first.to_json(), **own})
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """(label, text) pairs for a person."""
+        first = self.first
+        for number, step in enumerate(self.refinement, 1):
+            yield f"{number}. {step.change}", str(step)
+        yield "system", f"{first.rows:,} rows x {first.columns:,} columns in every slab"
+        if first.columns_kept is not None:
+            yield "features kept", f"{first.columns_kept:,} of {first.columns:,} in the first slab"
+        times = self.factorisations
+        yield (
+            "solver",
+            f"{first.solver}, factored {'once' if times == 1 else f'{times:,} times'} for "
+            f"{len(self.slabs):,} slabs",
+        )
+        yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
+        if self.error_estimate is not None:
+            yield "error estimate", f"{self.error_estimate:.1e} normalised L1 in the last slab"
+        if self.error is None:
+            yield "error", "unknown: the problem has no exact solution"
+        else:
+            yield (
+                "error",
+                f"{self.error['l1_normalised']:.2e} normalised L1, "
+                f"{self.error['l2_relative']:.2e} relative L2, {self.error['max']:.2e} max",
+            )
+        growth = self.growth()
+        if growth is not None:
+            yield "growth", f"{growth[1]} ~ slabs^{growth[0]:.2f} over the second half"
+        yield "seconds", f"{self.seconds.get('total', 0.0):.2f}"
+        yield "peak memory", f"{self.peak_memory_mib:,.0f} MiB"
+
+    def table(self) -> str:
+        """Error growth: one line per slab."""
+        jump = next(iter(self.slabs[0].jumps))
+        heads = ("slab", "until", "residual", f"jump, {jump}", "estimate", "error")
+        lines: list[tuple[str, ...]] = [heads]
+        count = len(self.slabs)
+        shown = sorted({round(k) for k in np.linspace(0, count - 1, min(count, SHOWN))})
+        for k in shown:
+            slab = self.slabs[k]
+            error = None if slab.error is None else slab.error["l1_normalised"]
+            figures = (slab.residual, slab.jumps[jump], slab.estimate, error)
+            lines.append((str(k + 1), f"{slab.end:g}", *map(_show, figures)))
+        widths = [max(len(line[i]) for line in lines) for i in range(len(heads))]
+        return "\n".join(
+            "  " + "  ".join(f"{text:>{w}}" for text, w in zip(line, widths, strict=True))
+            for line in lines
+        )
+
+    def __str__(self) -> str:
+        pairs = list(self.lines())
+        width = max(len(label) for label, _ in pairs)
+        title = self.problem + (f" ({self.preset})" if self.preset else "")
+        body = "\n".join(f"  {label:<{width}}  {text}" for label, text in pairs)
+        return f"{title}, slab by slab to t = {self.slabs[-1].end:g}\n{body}\n{self.table()}"
+
+
+def _show(value: float | None) -> str:
+    return "" if value is None else f"{value:.1e}"
+
+
+@dataclass(frozen=True, repr=False)
+class Marched(Sampled):
+    """u on the whole domain as one function, made of the solutions of all slabs.
+
+    If the march was interrupted, the problem's domain ends where the last finished slab does.
+    """
+
+    problem: Problem
+    slabs: tuple[Solution, ...]
+    report: MarchReport
+
+    def __call__(self, points: ArrayLike) -> Array:
+        """Values at an (n, d) array of points; a column for each of several unknowns."""
+        names = self.problem.unknowns
+        columns = [self.apply(self.problem.unknown(name), points) for name in names]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+    def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
+        """Any linear operator applied to the solution, e.g. `apply(D(t=1), points)`.
+
+        Where two slabs meet, the later one answers.
+        """
+        x = self.problem.domain.points(points)
+        check_inside(self.problem, x)
+        time = self.problem.domain.axis_index("t")
+        starts = [slab.problem.domain.bounds[time][0] for slab in self.slabs]
+        owner = np.clip(np.searchsorted(starts, x[:, time], side="right") - 1, 0, None)
+        values = np.zeros(len(x))
+        for k in np.unique(owner):
+            own = owner == k
+            values[own] = self.slabs[k].apply(
+                operator, x[own], None if normals is None else normals[own]
+            )
+        return values
+
+    def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
+        """Normalised L1, relative L2 and maximum error against the exact solution."""
+        given = None if points is None else self.problem.domain.points(points)
+        at = test_points(self.problem, self.slabs[0].basis, None) if given is None else given
+        if at is None:
+            at = np.zeros((0, self.problem.domain.dimension))
+        exact = self.problem.exact_values(at)
+        return error_norms(self(at), exact)
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """The solution over time and the growth of its error; saved if a path is given."""
+        from tessella.solution.pictures import plot_march
+
+        return plot_march(self, path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write all slabs to one file that `tessella.load` reads."""
+        from tessella.solution.files import save_march
+
+        return save_march(self, path)
+
+    def __repr__(self) -> str:
+        return f"<Marched solution of {self.report.problem!r}: {len(self.slabs):,} slabs>"

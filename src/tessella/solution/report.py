@@ -1,0 +1,254 @@
+"""What happened, for people and for JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+PHASES = ("assemble", "filter", "solve", "compile", "total")
+"""What the JSON always names, computed or not."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One discretisation on the way to a tolerance: what changed, its size, how it was judged."""
+
+    change: str
+    subdomains: tuple[int, ...]
+    features: int
+    bandwidth: float
+    unknowns: int
+    residual: float
+    difference: float | None
+    estimate: float | None
+    seconds: float
+    distinct: int = 0
+    reused: int = 0
+    """Of the distinct subdomains, how many an earlier step had factored."""
+    count: int = 0
+    """Of all subdomains: more than `subdomains` per axis say where some of them are cut."""
+
+    @property
+    def shape(self) -> str:
+        """Subdomains per axis; their number where some are cut."""
+        if self.count > math.prod(self.subdomains):
+            return f"{self.count:,}"
+        return " x ".join(str(S) for S in self.subdomains)
+
+    def __str__(self) -> str:
+        guess = "" if self.estimate is None else f", error about {self.estimate:.1e}"
+        again = f", {self.reused} of {self.distinct} factors reused" if self.reused else ""
+        return (
+            f"{self.shape} subdomains, {self.features} features, bandwidth x {self.bandwidth:g}: "
+            f"residual {self.residual:.1e}{guess}{again} ({self.seconds:.2f} s)"
+        )
+
+
+@dataclass(frozen=True)
+class Report:
+    """The figures of one solve. A quantity that was not computed is None.
+
+    A trained network has no columns to keep or drop: `columns` are its parameters, `columns_kept`
+    is None. Its stopping rule is the state of the lowest loss.
+    """
+
+    problem: str
+    seed: int
+    solver: str
+    device: str
+    rows: int
+    columns: int
+    columns_kept: int | None
+    iterations: int
+    stop_reason: str
+    advice: str
+    weights: dict[str, float]
+    residual: dict[str, float] = field(default_factory=dict)
+    seconds: dict[str, float] = field(default_factory=dict)
+    peak_memory_mib: float = 0.0
+    error: dict[str, float] | None = None
+    error_oracle_minimum: float | None = None
+    oracle_iteration: int | None = None
+    error_at_stopping_rule: float | None = None
+    stopping_rule_iteration: int | None = None
+    error_estimate: float | None = None
+    solver_note: str = ""
+    condition: dict[str, float | None] = field(
+        default_factory=lambda: {"M": None, "M_hat": None, "preconditioned": None}
+    )
+    active_subdomains: int | None = None
+    """Of a shape: how many of the bounding box's subdomains see it."""
+    coupling: str = "overlap"
+    traces: int | None = None
+    distinct_subdomains: int | None = None
+    reused_subdomains: int | None = None
+    """Of the distinct ones: how many an earlier solve of the same refinement had factored."""
+    jumps: dict[str, dict[str, float]] | None = None
+    tolerance: float | None = None
+    refinement: tuple[Step, ...] = ()
+    parameters: dict[str, float] = field(default_factory=dict)
+    settings: dict[str, Any] = field(default_factory=dict)
+    preset: str | None = None
+
+    @staticmethod
+    def from_saved(fields: dict[str, Any]) -> Report:
+        """From the fields that `dataclasses.asdict` gave, after a way through JSON."""
+        steps = tuple(
+            Step(**{**step, "subdomains": tuple(step["subdomains"])})
+            for step in fields.get("refinement", ())
+        )
+        return Report(**{**fields, "refinement": steps})
+
+    @property
+    def dropped_percent(self) -> float | None:
+        if self.columns_kept is None:
+            return None
+        return 100.0 * (1 - self.columns_kept / self.columns)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON types, with null for what is not finite; the contract's keys come first."""
+        return finite(
+            {
+                "problem": self.problem,
+                "preset": self.preset,
+                "seed": self.seed,
+                "solver": self.solver,
+                "rows": self.rows,
+                "columns": self.columns,
+                "columns_kept": self.columns_kept,
+                "dropped_percent": self.dropped_percent,
+                "iterations": self.iterations,
+                "stop_reason": self.stop_reason,
+                "error": self.error,
+                "error_oracle_minimum": self.error_oracle_minimum,
+                "error_estimate": self.error_estimate,
+                "residual": self.residual,
+                "condition": self.condition,
+                "seconds": {**dict.fromkeys(PHASES), **self.seconds},
+                "peak_memory_mib": self.peak_memory_mib,
+                "active_subdomains": self.active_subdomains,
+                "coupling": self.coupling,
+                "traces": self.traces,
+                "distinct_subdomains": self.distinct_subdomains,
+                "reused_subdomains": self.reused_subdomains,
+                "jumps": self.jumps,
+                "tolerance": self.tolerance,
+                "refinement": [dataclasses.asdict(step) for step in self.refinement],
+                "advice": self.advice,
+                "solver_note": self.solver_note,
+                "oracle_iteration": self.oracle_iteration,
+                "error_at_stopping_rule": self.error_at_stopping_rule,
+                "stopping_rule_iteration": self.stopping_rule_iteration,
+                "weights": self.weights,
+                "parameters": self.parameters,
+                "settings": self.settings,
+                "device": self.device,
+            }
+        )
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """(label, text) pairs for a person, most important first."""
+        for number, step in enumerate(self.refinement, 1):
+            yield f"{number}. {step.change}", str(step)
+        if self.columns_kept is None:
+            yield "system", f"{self.rows:,} rows, {self.columns:,} trained parameters"
+        else:
+            yield "system", f"{self.rows:,} rows x {self.columns:,} columns"
+            yield (
+                "features kept",
+                f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",
+            )
+        if self.active_subdomains is not None:
+            yield "subdomains", f"{self.active_subdomains:,} see a part of the domain"
+        if self.traces is not None:
+            yield (
+                "interfaces",
+                f"{self.traces:,} numbers exchanged, "
+                f"{self.distinct_subdomains:,} distinct subdomains",
+            )
+        effort = f", {self.iterations:,} iterations" if self.iterations else ""
+        yield (
+            "solver",
+            self.solver + effort + (f" ({self.solver_note})" if self.solver_note else ""),
+        )
+        yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
+        for name, value in self.residual.items():
+            yield f"residual, {name}", f"{value:.2e} rms (weight {self.weights[name]:.3g})"
+        for name, size in (self.jumps or {}).items():
+            yield f"jump, {name}", f"{size['rms']:.2e} rms, {size['max']:.2e} max"
+        yield from self._error_lines()
+        if any(v is not None for v in self.condition.values()):
+            labels = {"M": "M", "M_hat": "filtered", "preconditioned": "preconditioned"}
+            yield (
+                "condition",
+                ", ".join(
+                    f"{labels[k]} {v:.1e}" for k, v in self.condition.items() if v is not None
+                ),
+            )
+        times = ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items() if k != "total")
+        yield "seconds", f"{self.seconds.get('total', 0.0):.2f} ({times})"
+        yield "peak memory", f"{self.peak_memory_mib:,.0f} MiB"
+
+    def _error_lines(self) -> Iterator[tuple[str, str]]:
+        if self.error_estimate is not None:
+            yield "error estimate", f"{self.error_estimate:.1e} normalised L1"
+        if self.error is None:
+            yield "error", "unknown: the problem has no exact solution"
+            return
+        yield (
+            "error",
+            f"{self.error['l1_normalised']:.2e} normalised L1, "
+            f"{self.error['l2_relative']:.2e} relative L2, {self.error['max']:.2e} max",
+        )
+        if self.error_at_stopping_rule is not None:
+            yield (
+                "  at stopping rule",
+                f"{self.error_at_stopping_rule:.2e} at iteration {self.stopping_rule_iteration:,}",
+            )
+        if self.error_oracle_minimum is not None:
+            yield (
+                "  oracle minimum",
+                f"{self.error_oracle_minimum:.2e} at iteration {self.oracle_iteration:,} "
+                f"(picked with the exact solution)",
+            )
+
+    def __str__(self) -> str:
+        pairs = list(self.lines())
+        width = max(len(label) for label, _ in pairs)
+        how = self.preset if self.tolerance is None else f"tol {self.tolerance:g}"
+        title = self.problem + (f" ({how})" if how else "")
+        body = "\n".join(f"  {label:<{width}}  {text}" for label, text in pairs)
+        return f"{title}\n{body}"
+
+
+def finite(value: Any) -> Any:
+    """NaN and infinities as None, all the way down: JSON has no words for them."""
+    if isinstance(value, dict):
+        return {key: finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(item) for item in value]
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    return value
+
+
+def error_norms(computed: np.ndarray, exact: np.ndarray) -> dict[str, float]:
+    """The paper's normalised L1 (mean |e| / std u), relative L2 and maximum error.
+
+    Values with a column for each of several unknowns give the largest of their errors.
+    """
+    if computed.ndim == 2:
+        each = [error_norms(c, e) for c, e in zip(computed.T, exact.T, strict=True)]
+        return {name: max(norms[name] for norms in each) for name in each[0]}
+    difference = computed - exact
+    spread, size = float(np.std(exact)), float(np.linalg.norm(exact))
+    return {
+        "l1_normalised": float(np.mean(np.abs(difference))) / (spread or 1.0),
+        "l2_relative": float(np.linalg.norm(difference)) / (size or 1.0),
+        "max": float(np.max(np.abs(difference))),
+    }

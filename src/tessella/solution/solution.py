@@ -1,0 +1,271 @@
+"""The solution as a function: call it, differentiate it, measure it, plot it, keep it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tessella.cells.basis import on_cells
+from tessella.cells.shaped import integral_points
+from tessella.geometry.box import Box
+from tessella.geometry.functions import Orders
+from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.iterative.krylov import History
+from tessella.linalg.preconditioners import Preconditioner
+from tessella.machine.arrays import Array, on_device
+from tessella.overlap.basis import AnyBasis, Basis, per_field
+from tessella.overlap.evaluation import basis_tables, by_numpy, evaluate_blocks
+from tessella.overlap.points import Grid
+from tessella.overlap.quadrature import quadrature
+from tessella.overlap.system import evaluate_all
+from tessella.problem.operators import Identity, Operator
+from tessella.problem.problem import Problem, Reference
+from tessella.solution.export import Sampled
+from tessella.solution.report import Report, error_norms
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+UNKNOWN = "unknown equation"
+"""Name of the equation of a solution that was loaded without its problem."""
+
+PAIRS = 1 << 14
+"""(point, subdomain) pairs evaluated at a time; a fixed number, so that it compiles once."""
+
+STRIP = 32
+"""Pairs of one subdomain evaluated together, so that its layers are not copied for each of them."""
+
+
+@dataclass(frozen=True, repr=False)
+class Solution(Sampled):
+    """u = offset + multiplier * sum_jk a_jk omega_j phi_jk, and the report of how it was found.
+
+    With several unknowns the values have a column for each, in the order of `problem.fields`, and
+    `solution["p"]` is the function p alone.
+    """
+
+    problem: Problem
+    basis: AnyBasis
+    coefficients: Array
+    report: Report
+    history: History
+
+    def __call__(self, points: ArrayLike) -> Array:
+        """Values at an (n, d) array of points of the domain."""
+        names = self.problem.unknowns
+        columns = [self.apply(self.problem.unknown(name), points) for name in names]
+        return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
+
+    def __getitem__(self, field: str) -> Component:
+        """One unknown of a system as a function."""
+        known = dict.fromkeys((*self.problem.unknowns, *self.problem.fields))
+        if field not in known:
+            raise ValueError(f"unknown field {field!r}: this solution has {', '.join(known)}")
+        return Component(self, field)
+
+    def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
+        """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`; of a system
+        `apply(D(x=1) @ Field("u"), points)`.
+
+        `normals` are the outward unit normals at the points, for operators that use them.
+        """
+        x = self.problem.domain.points(points)
+        check_inside(self.problem, x)
+        x = self.problem.domain.wrapped(x)
+        values = self.problem.lift(operator, x, normals)
+        fields = self.problem.fields
+        offset = 0
+        for field, basis in zip(fields, per_field(self.basis, fields), strict=True):
+            symbol = self.problem.symbol(operator, x, normals, field)
+            for level in basis.levels:
+                own = self.coefficients[offset : offset + level.columns]
+                if symbol:
+                    values += _superpose(level, own, x, symbol)
+                offset += level.columns
+        return values
+
+    def integral(self, operator: Operator | None = None) -> float:
+        """The integral over the domain of an operator applied to the solution, by default of the
+        solution itself; by Gauss points between the edges of all subdomains."""
+        if on_cells(self.basis) and not isinstance(self.problem.domain, Box):
+            points, weights = integral_points(self.problem, self.basis)
+        else:
+            points, weights = quadrature(self.basis)
+        return float(weights @ self.apply(operator or Identity(), points))
+
+    def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
+        """Normalised L1, relative L2 and maximum error against the exact solution."""
+        given = self.problem.domain.points(points) if points is not None else None
+        at = test_points(self.problem, self.basis, None) if given is None else given
+        if at is None:
+            self.problem.exact_values(np.zeros((0, self.problem.domain.dimension)))
+        assert at is not None
+        return error_norms(self(at), self.problem.exact_values(at))
+
+    def residual(self, points: ArrayLike) -> Array:
+        """The first equation's left side minus its right side at the points."""
+        x = self.problem.domain.points(points)
+        equation = self.problem.equations[0]
+        if equation.name == UNKNOWN:
+            raise ValueError(
+                "this solution was loaded without its problem and knows no equation: "
+                "load(path, problem=...)"
+            )
+        rhs = equation.rhs(x) if callable(equation.rhs) else equation.rhs
+        return self.apply(equation.operator, x) - rhs
+
+    def plot(self, path: str | Path | None = None) -> Figure:
+        """A picture of the solution, beside the exact one if known; saved if a path is given."""
+        from tessella.solution.pictures import plot_solution
+
+        return plot_solution(self, path)
+
+    def plot_history(self, path: str | Path | None = None) -> Figure:
+        """A picture of how it was found: an iteration, or the refinement to a tolerance."""
+        from tessella.solution.pictures import plot_history
+
+        return plot_history(self, path)
+
+    def save(self, path: str | Path) -> Path:
+        """Write the solution to a file that `tessella.load` reads."""
+        from tessella.solution.files import save
+
+        return save(self, path)
+
+    def __repr__(self) -> str:
+        return f"<Solution of {self.report.problem!r}: {len(self.coefficients):,} coefficients>"
+
+
+@dataclass(frozen=True)
+class Component:
+    """One unknown of a solved system."""
+
+    solution: Solution
+    field: str
+
+    def __call__(self, points: ArrayLike) -> Array:
+        return self.apply(Identity(), points)
+
+    def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
+        """A linear operator applied to this unknown, e.g. `solution["u"].apply(D(x=1), points)`."""
+        unknown = self.solution.problem.unknown(self.field)
+        return self.solution.apply(operator @ unknown, points, normals)
+
+
+def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) -> Array:
+    """sum_jk a_jk sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at the points x."""
+    alphas = sorted(symbol)
+    coefficients = np.stack([symbol[alpha] for alpha in alphas])
+    local = a.reshape(basis.decomposition.count, -1)
+    subdomain, point = basis.decomposition.seen(x)
+    tables = basis_tables(basis, x, symbol)
+    values = np.zeros(len(x))
+    count = basis.decomposition.count
+    total = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
+    height = STRIP if count > 1 else total
+    owners, pairs, heights = _strips(subdomain, count, height)
+    size = total // height
+    if len(owners) < size and by_numpy(basis, len(owners) * height, tuple(alphas)):
+        size = max(1, len(owners))
+    for start in range(0, len(owners), size):
+        strip = np.minimum(np.arange(start, start + size), len(owners) - 1)
+        j, n = owners[strip], point[pairs[strip]].ravel()
+        blocks = evaluate_blocks(
+            basis,
+            j,
+            np.arange(size * height).reshape(size, height),
+            heights[strip],
+            x[n],
+            tables.take(n),
+            dict(zip(alphas, coefficients[:, n], strict=True)),
+        )
+        used = min(size, len(owners) - start)
+        parts = np.einsum("bcm,bc->bm", np.asarray(blocks)[:used], local[j[:used]])
+        values += np.bincount(n[: used * height], parts.ravel(), minlength=len(x))
+    return values
+
+
+def _strips(
+    subdomain: np.ndarray, count: int, height: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Pairs sorted by subdomain, cut into strips of one subdomain each: its number, the numbers of
+    the pairs (padded to `height`), and how many of them count."""
+    sizes = np.bincount(subdomain, minlength=count)
+    starts = np.cumsum(sizes) - sizes
+    number = -(-sizes // height)
+    owners = np.repeat(np.arange(count), number)
+    within = np.arange(len(owners)) - np.repeat(np.cumsum(number) - number, number)
+    heights = np.minimum(sizes[owners] - within * height, height)
+    slot = np.minimum(np.arange(height), heights[:, None] - 1)
+    return owners, (starts[owners] + within * height)[:, None] + slot, heights
+
+
+def check_inside(problem: Problem, x: Array) -> None:
+    domain = problem.domain
+    if not np.all(np.isfinite(x)):
+        raise ValueError("points contain NaN")
+    outside = np.flatnonzero(~domain.contains(x))
+    if outside.size:
+        place = ", ".join(f"{c:.6g}" for c in x[outside[0]])
+        raise ValueError(
+            f"{outside.size} of {len(x)} points lie outside {domain!r}, the first at ({place}): "
+            f"the solution is defined inside the domain only"
+        )
+
+
+def test_points(problem: Problem, basis: AnyBasis, grid: Grid | None) -> Array | None:
+    """Where the error is measured: where a reference is known, else on the given grid or at about
+    10,000 points; None if there is no exact solution."""
+    if problem.exact is None:
+        return None
+    if isinstance(problem.exact, Reference):
+        return problem.exact.points
+    if grid is None:
+        d = problem.domain.dimension
+        per_axis = {1: 1_000, 2: 100, 3: 22}.get(d, max(2, round(10_000 ** (1 / d))))
+        grid = Grid(points_per_axis=per_axis)
+    return problem.domain.closure(grid.counts(basis))
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["E", "preconditioner", "target", "spread"],
+    meta_fields=[],
+)
+@dataclass(frozen=True)
+class ErrorMonitor:
+    """Normalised L1 error of u = E S^-1 y + e for unknowns y, inside a jitted iteration; of a
+    system, that of its worst field. `target` has a line for each, `spread` a number."""
+
+    E: BlockMatrix
+    preconditioner: Preconditioner
+    target: jax.Array
+    spread: jax.Array
+
+    def __call__(self, y: jax.Array) -> jax.Array:
+        u = self.E.matvec(self.preconditioner.apply(y)).reshape(self.target.shape)
+        return jnp.max(jnp.mean(jnp.abs(u - self.target), axis=1) / self.spread)
+
+
+def error_monitor(
+    problem: Problem,
+    basis: AnyBasis,
+    preconditioner: Preconditioner,
+    points: Array | None,
+    wanted: bool = True,
+) -> ErrorMonitor | None:
+    """The monitor at these test points, or None if there are none or no iteration to watch."""
+    if points is None or not wanted:
+        return None
+    exact = problem.exact_values(points).reshape(len(points), -1).T
+    E, e = evaluate_all(problem, basis, points)
+    spread = np.std(exact, axis=1)
+    target, spread = on_device(exact - e), on_device(np.where(spread > 0, spread, 1.0))
+    return ErrorMonitor(E, preconditioner, target, spread)

@@ -1,0 +1,1 @@
+"""The front doors: solve, to a tolerance, slab by slab in time."""

@@ -1,0 +1,316 @@
+"""A space-time problem solved slab by slab: the end of one slab is the start of the next.
+
+A slab is an ordinary problem on a part of the time axis. Its initial conditions take their values
+from the slab before, evaluated at the slab's own collocation points; nothing is fitted in between.
+Where coefficients do not depend on time all slabs have one matrix, which is recognised by its
+numbers and factored once.
+
+The error is estimated by marching a second, coarser discretisation beside the first, from its own
+ends, so that what accumulates is seen.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import math
+import time
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+
+from tessella.accuracy.estimate import Judgement, distance, held_out, residual
+from tessella.geometry.box import Box
+from tessella.geometry.domain import Extrusion
+from tessella.geometry.functions import function_values
+from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.memory import peak_mib
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.basis import Multilevel
+from tessella.overlap.points import Grid, Rows
+from tessella.problem.problem import Problem, Reference
+from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
+from tessella.solution.marched import Marched, MarchReport, Slab
+from tessella.solution.report import error_norms
+from tessella.solution.solution import Solution, test_points
+from tessella.solving.algorithm import AnyFactored, assembled, exact_samples, factor, substitute
+from tessella.solving.solve import Parts, parts, solve, with_basis
+
+SAMPLES = {1: 200, 2: 45, 3: 13}
+"""Points per axis at which the error of a slab is measured, by dimension."""
+
+
+def march(
+    problem: Problem,
+    slabs: int = 20,
+    *,
+    tol: float | None = None,
+    patience: float = 120.0,
+    test_grid: Grid | None = None,
+    estimate: bool | None = None,
+    progress: Progress | None = None,
+    **settings: Any,
+) -> Marched:
+    """Solve a problem with a time axis `t` in `slabs` equal steps of time.
+
+    `settings` are those of `solve` and describe one slab: `march(problem, 20, subdomains=(4, 2),
+    features=150, coupling="interfaces")` has 4 x 2 subdomains in each. A `basis` is given on the
+    whole domain and moved to every slab. `tol` chooses the discretisation on the first slab and
+    keeps it for all; errors add up, so ask each slab for a fraction of what the end may have.
+
+    Choose slabs about as long as the solution takes to cross a subdomain: shorter ones add up more
+    jumps, longer ones are larger systems. Time and memory grow with the slab, not with T, and
+    nothing but the right-hand side is computed anew where the coefficients do not depend on time.
+
+    The initial conditions must be stated as such (`Initial`, `InitialVelocity`, or any condition
+    on tmin), as many as the equation's order in time.
+
+    `test_grid` is where the error of one slab is measured (about 2,000 points unless given);
+    `estimate` marches a second, coarser discretisation beside this one (the default where the
+    solver is direct). `progress` is called with (slabs done, slabs, residual) after each of them,
+    and as in `solve` while one is being set up or iterated on. An
+    interrupt keeps the slabs that are finished.
+    """
+    _check(problem, slabs)
+    low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
+    ends = np.linspace(low, high, slabs + 1)
+    watch = Stopwatch()
+    first = slab_problem(problem, (low, float(ends[1])))
+    found: Solution | None = None
+    if tol is None:
+        chosen = _parts(problem, first, settings)
+    else:
+        blind = dataclasses.replace(first, exact=None)
+        found = solve(blind, tol=tol, patience=patience, progress=progress, **settings)
+        chosen = with_basis(found.basis)
+    walk = _Walk(problem, chosen, test_grid, estimate, progress)
+    reason, advice = f"reached t = {high:g}", ""
+    if found is not None and found.report.stop_reason != "tolerance met":
+        advice = f"first slab: {found.report.stop_reason}, {found.report.advice}"
+    for k in range(slabs):
+        try:
+            walk.step((float(ends[k]), float(ends[k + 1])))
+        except (KeyboardInterrupt, MemoryError) as error:
+            if not walk.figures:
+                raise
+            what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
+            reason, advice = f"{what} in slab {k + 1} of {slabs}", f"kept until t = {ends[k]:g}"
+            break
+        if progress is not None:
+            progress(k + 1, slabs, walk.figures[-1].residual)
+    reached = until(problem, walk.figures[-1].end)
+    report = MarchReport(
+        walk.solutions[0].report,
+        tuple(walk.figures),
+        slabs,
+        reason,
+        advice,
+        tolerance=tol,
+        refinement=() if found is None else found.report.refinement,
+    )
+    return _measured(Marched(reached, tuple(walk.solutions), report), watch)
+
+
+class _Track:
+    """One discretisation on its way through the slabs."""
+
+    def __init__(self, chosen: Parts) -> None:
+        self.parts = chosen
+        self.ready: AnyFactored | None = None
+        self.last: Solution | None = None
+        self.reused = False
+
+    def step(
+        self,
+        problem: Problem,
+        bounds: tuple[float, float],
+        test_grid: Grid | None = None,
+        progress: Progress | None = None,
+    ) -> Solution:
+        """Solve the next slab, with the factors of the last one if its matrix is the same."""
+        watch, chosen = Stopwatch(), self.parts
+        slab = slab_problem(problem, bounds, self.last)
+        basis = chosen.basis.moved(slab.domain)
+        with watch.phase("assemble"):
+            system = assembled(slab, basis, chosen.collocation)
+        samples = exact_samples(slab, basis, test_grid)
+        known = None
+        if self.ready is not None:
+            with watch.phase("compare"):
+                known = self.ready.renewed(system)
+        self.reused = known is not None
+        if known is None:
+            solver = chosen.solver if self.ready is None else self.ready.solver
+            known = factor(system, chosen.filter, solver, watch, progress)
+        solution = substitute(slab, basis, known, samples, watch, progress)
+        report = dataclasses.replace(
+            solution.report, seconds=watch.total(), peak_memory_mib=peak_mib()
+        )
+        self.ready, self.last = known, dataclasses.replace(solution, report=report)
+        return self.last
+
+
+class _Walk:
+    """The state of a march: all slabs, their figures, and the coarser march beside it."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        chosen: Parts,
+        test_grid: Grid | None,
+        estimate: bool | None,
+        progress: Progress | None,
+    ) -> None:
+        self.blind = dataclasses.replace(problem, exact=None)
+        self.problem = self.blind if isinstance(problem.exact, Reference) else problem
+        per_axis = SAMPLES.get(problem.domain.dimension, 6)
+        self.test_grid = test_grid or Grid(points_per_axis=per_axis)
+        self.estimate, self.progress = estimate, progress
+        self.fine = _Track(chosen)
+        self.coarse: _Track | None = None
+        self.solutions: list[Solution] = []
+        self.figures: list[Slab] = []
+        self.loss = self.coarse_loss = 0.0
+
+    def step(self, bounds: tuple[float, float]) -> None:
+        start = time.perf_counter()
+        solution = self.fine.step(self.problem, bounds, self.test_grid, self.progress)
+        rows = held_out(solution.problem)
+        weights = solution.report.weights
+        misfits = {r.source.name: residual(solution, [r], {r.source.name: 1.0}) for r in rows}
+        size = math.sqrt(sum(weights[name] * value**2 for name, value in misfits.items()))
+        guess = self._estimated(solution, size, rows, bounds)
+        report = dataclasses.replace(solution.report, error_estimate=guess)
+        self.solutions.append(dataclasses.replace(solution, report=report))
+        self.figures.append(
+            Slab(
+                bounds[1],
+                size,
+                {c.name: misfits[c.name] for c in starts(solution.problem)},
+                guess,
+                report.error,
+                self.fine.reused,
+                time.perf_counter() - start,
+            )
+        )
+
+    def _estimated(
+        self, solution: Solution, size: float, rows: list[Rows], bounds: tuple[float, float]
+    ) -> float | None:
+        """Of everything so far: how far the coarser march is away, times the ratio of residuals."""
+        coarse = self._second()
+        if coarse is None:
+            return None
+        other = coarse.step(self.blind, bounds)
+        self.loss += size**2
+        self.coarse_loss += residual(other, held_out(other.problem), other.report.weights) ** 2
+        apart = distance(solution, other, rows)
+        return Judgement(math.sqrt(self.loss), math.sqrt(self.coarse_loss), apart).error
+
+    def _second(self) -> _Track | None:
+        """The coarser march, if one is wanted; known once the first slab has chosen a solver."""
+        basis, ready = self.fine.parts.basis, self.fine.ready
+        assert ready is not None
+        wanted = not ready.iterative if self.estimate is None else self.estimate
+        if not wanted or isinstance(basis, Multilevel) or basis.features.count < 2:
+            return None
+        if self.coarse is None:
+            half = dataclasses.replace(self.fine.parts, basis=basis.coarser(), solver=ready.solver)
+            self.coarse = _Track(half)
+        return self.coarse
+
+
+def _measured(made: Marched, watch: Stopwatch) -> Marched:
+    at = test_points(made.problem, made.slabs[0].basis, None)
+    error = None if at is None else error_norms(made(at), made.problem.exact_values(at))
+    report = dataclasses.replace(
+        made.report, error=error, seconds=watch.total(), peak_memory_mib=peak_mib()
+    )
+    return dataclasses.replace(made, report=report)
+
+
+def _parts(problem: Problem, first: Problem, settings: dict[str, Any]) -> Parts:
+    known = inspect.signature(parts).parameters
+    for name in settings:
+        if name not in known:
+            raise TypeError(
+                f"march() has no argument {name!r}: it takes slabs, tol, patience, test_grid, "
+                f"estimate, progress, and {', '.join(k for k in known if k != 'problem')}"
+            )
+    basis = settings.get("basis")
+    if basis is not None:
+        if basis.decomposition.domain != problem.domain:
+            raise ValueError(
+                f"the basis lives on {basis.decomposition.domain!r}, but the problem on "
+                f"{problem.domain!r}: decompose the problem's domain, it is moved to every slab"
+            )
+        settings = {**settings, "basis": basis.moved(first.domain)}
+    return parts(first, **settings)
+
+
+def _check(problem: Problem, slabs: int) -> None:
+    """Refuse what has no start to continue from."""
+    if not (isinstance(slabs, Integral) and slabs >= 1):
+        raise ValueError(f"slabs must be a whole number >= 1, got {slabs!r}")
+    domain = problem.domain
+    if TIME not in domain.axes:
+        raise ValueError(
+            f"march() needs a time axis called 't', but the domain has {', '.join(domain.axes)}: "
+            f"use solve()"
+        )
+    if not (isinstance(domain, Box) or (isinstance(domain, Extrusion) and domain.axis == TIME)):
+        raise ValueError(
+            f"march() cuts the time axis, so the domain must be a Box or a shape.over(t=...), got "
+            f"{domain!r}"
+        )
+    for condition in problem.conditions:
+        faces = condition.faces(domain)
+        if END in faces:
+            raise ValueError(
+                f"{condition.name!r} holds on tmax, but a march knows only the past: use solve() "
+                f"for the whole domain"
+            )
+        if START in faces and len(faces) > 1:
+            raise ValueError(
+                f"{condition.name!r} holds on {', '.join(faces)} at once, but every slab replaces "
+                f"what holds on tmin: state that as a condition of its own, e.g. Initial(...)"
+            )
+    _check_ansatz(problem)
+    axis, first = domain.axis_index(TIME), starts(problem)
+    orders = {name: _order(problem, name, axis) for name in problem.fields}
+    order = sum(orders.values())
+    if order == 0:
+        raise ValueError("the equation has no derivative in t, so nothing marches: use solve()")
+    if len(first) < order:
+        names = ", ".join(c.name for c in first) or "none"
+        of = ", ".join(f"{n} for {name}" for name, n in orders.items() if n)
+        raise ValueError(
+            f"a slab needs as many conditions on tmin to start from as the equations have orders "
+            f"in t, {order} ({of}), but has {len(first)} ({names}): add Initial(...)"
+            + (" and InitialVelocity(...)" if max(orders.values()) > 1 else "")
+        )
+
+
+def _order(problem: Problem, field: str, axis: int) -> int:
+    """How often the equations differentiate an unknown along an axis."""
+    terms = [t for e in problem.equations for t in problem.terms(e.operator, field)]
+    return max((term.orders[axis] for term in terms), default=0)
+
+
+def _check_ansatz(problem: Problem) -> None:
+    """A multiplier that vanishes at the start holds the initial data of the first slab only."""
+    domain = problem.domain
+    inside = held_out(problem)[0].points
+    start = inside.copy()
+    axis = domain.axis_index(TIME)
+    start[:, axis] = domain.lower[axis]
+    for name in problem.fields:
+        multiplier = problem.multiplier(name)
+        size, there = (np.max(np.abs(function_values(multiplier, x))) for x in (inside, start))
+        if there <= 1e-10 * size:
+            raise ValueError(
+                "the ansatz's multiplier vanishes at tmin, so it builds in the initial data, which "
+                "only the first slab starts from: leave the factor of t and the data out of the "
+                "ansatz and state them as conditions, e.g. Initial(...), InitialVelocity(...)"
+            )

@@ -1,0 +1,118 @@
+"""The discretisations that a refinement tries: the first one, richer ones, finer ones."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from tessella.cells.shaped import thick_enough
+from tessella.cells.tiling import Tiling
+from tessella.cells.tree import Cell
+from tessella.geometry.box import Box
+from tessella.problem.problem import Problem
+from tessella.problem.scales import degrees, layers, total_degree
+
+FEATURES = {
+    1: (8, 12, 16, 20, 24, 32),
+    2: (40, 64, 80, 100, 125, 160, 200, 250, 300),
+    3: (60, 100, 130, 160, 200, 250, 300, 380, 480, 600),
+}
+"""Features per subdomain by dimension: few numbers, so that compiled programs are found again."""
+
+START = {1: 1, 2: 2, 3: 1}
+"""The rung of the first plan."""
+
+STRIDE = 2
+"""Rungs of that ladder climbed at once, unless one is predicted to be enough."""
+
+FINER = {1: 2.0, 2: 2.0, 3: 1.5}
+"""Factor between two numbers of subdomains, by the number of axes that are split."""
+
+FILLED = 0.7
+"""Part of the degree of a subdomain's features that the first plan counts on."""
+
+THINNER = 4
+"""Slabs are halved towards layers that are thinner than they are by this factor."""
+
+CROWD = {1: 256, 2: 128, 3: 48}
+"""The first plan has about so many subdomains at most, by dimension."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Per axis the number of equal slabs of subdomains or the widths of unequal ones, which of
+    their boxes are cut in parts, a rung of the ladder of features, a factor on the bandwidth."""
+
+    slabs: tuple[int | tuple[float, ...], ...]
+    cut: frozenset[Cell] = frozenset()
+    rung: int = 0
+    bandwidth: float = 1.0
+
+    @property
+    def subdomains(self) -> tuple[int, ...]:
+        return tuple(own if isinstance(own, int) else len(own) for own in self.slabs)
+
+    @property
+    def count(self) -> int:
+        """Of all subdomains."""
+        return math.prod(self.subdomains) + (2 ** len(self.slabs) - 1) * len(self.cut)
+
+    @property
+    def features(self) -> int:
+        return FEATURES[len(self.subdomains)][self.rung]
+
+    def work(self, new: float = 1.0) -> float:
+        """Relative cost: a dense elimination per subdomain, of which a share is new, and one of the
+        data on the largest separator, which is most of the work in three dimensions."""
+        d, J, C = len(self.slabs), self.count, float(self.features)
+        across = 1 - 1 / d
+        return new * J * C**3 + (5 * C**across * J**across) ** 3
+
+    def richer(self, rungs: int = STRIDE) -> Plan | None:
+        top = len(FEATURES[len(self.subdomains)]) - 1
+        rung = min(top, self.rung + rungs)
+        return dataclasses.replace(self, rung=rung) if rung > self.rung else None
+
+    def finer(self, axes: tuple[int, ...]) -> Plan:
+        """More subdomains along some axes, all of one size."""
+        factor = FINER[len(axes)]
+        split = tuple(
+            math.ceil(factor * S) if i in axes else S for i, S in enumerate(self.subdomains)
+        )
+        return dataclasses.replace(self, slabs=split)
+
+    def tiled(self, tiling: Tiling) -> Plan:
+        """The same with other subdomains."""
+        slabs = tuple(own if isinstance(own, int) else tuple(own) for own in tiling.described)
+        return dataclasses.replace(self, slabs=slabs, cut=tiling.cut)
+
+
+def first_plan(problem: Problem) -> Plan:
+    """As many subdomains as the poorest features need to resolve data and operator; at least two
+    along the longest axis (four in one dimension, and on a shape), in
+    proportion along the others, and two along a periodic one. At the ends of an axis where the
+    operator makes layers, slabs are halved until the last one resolves them."""
+    domain = problem.domain
+    sides = domain.upper - domain.lower
+    d = len(sides)
+    start = 2 if isinstance(domain, Box) and d > 1 else 4
+    fewest = [2 if axis in domain.periodic else 1 for axis in domain.axes]
+    least = [
+        max(few, round(start * side / max(sides))) for few, side in zip(fewest, sides, strict=True)
+    ]
+    filled = FILLED * total_degree(FEATURES[d][START[d]], d)
+    asked = np.maximum(1.0, np.array(degrees(problem)) / filled)
+    asked *= min(1.0, CROWD[d] / float(np.prod(asked))) ** (1 / d)
+    counts = [max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)]
+    tiling = Tiling(domain, counts)
+    if not isinstance(domain, Box):
+        return Plan((), rung=START[d]).tiled(thick_enough(tiling))
+    for axis, rates in enumerate(layers(problem)):
+        for side, rate in enumerate(rates):
+            thick = 2 * filled / max(rate, 1e-300)
+            if tiling.along(axis)[-side] > THINNER * thick:
+                tiling = tiling.towards(axis, side, thick)
+    return Plan((), rung=START[d]).tiled(tiling)

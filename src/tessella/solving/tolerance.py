@@ -1,0 +1,318 @@
+"""`solve(problem, tol=...)`: refine until the estimated error is below a tolerance.
+
+Each step solves another discretisation and compares it with the best one so far (see `estimate`).
+The first has as many subdomains along each axis as the data and the operator ask for (see
+`resolution`). More features per subdomain are tried first, because smooth solutions gain decades
+from them; where they gain little the structure is finer than the subdomains, and those are split
+where the solution is poor (see `marking`). Nothing here reads `problem.exact`: it works on a copy
+without it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+
+import numpy as np
+
+from tessella.accuracy.estimate import Judgement, Look, compare, held_out, look, loss
+from tessella.accuracy.marking import coarse_axes, errors, split
+from tessella.cells.tiling import Tiling
+from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.points import Rows
+from tessella.problem.problem import Problem
+from tessella.solution.report import Step
+from tessella.solution.solution import Solution
+from tessella.solving.plan import FEATURES, STRIDE, Plan, first_plan
+
+SMALLEST_TOLERANCE = 1e-13
+"""Below this double precision leaves nothing to refine."""
+
+NONE, FAR = 0.05, 1e4
+"""Two solutions further apart than this, or with residuals further apart than this factor: the
+worse one is none, or too bad to say how good the better one is. Other bandwidths say more."""
+
+ALIKE = 3.0
+"""Other bandwidths on the same boxes of different size miss the same things: they lower an estimate
+by this factor at most."""
+
+WORTH = 4.0
+"""Features that lower the residual by less than this were not what was missing."""
+
+STALLED, TIMES = 1.3, 3
+"""The refinement ends after so many steps in a row that lower the residual by less than this."""
+
+BANDWIDTHS = (0.7, 1.0, 1.4)
+"""Multiples of the default bandwidth that are tried once."""
+
+
+def _cut_alike(one: Solution, other: Solution) -> bool:
+    return one.basis.decomposition == other.basis.decomposition
+
+
+Engine = Callable[[Problem, Plan], Solution]
+"""Solves the problem with a plan."""
+
+
+@dataclass(frozen=True)
+class Refined:
+    """The best solution found, its estimated error, the way to it, and why it ended."""
+
+    solution: Solution
+    estimate: float | None
+    steps: tuple[Step, ...]
+    met: bool
+    reason: str
+
+
+def refine(
+    problem: Problem,
+    tol: float,
+    engine: Engine,
+    patience: float = 120.0,
+    progress: Progress | None = None,
+) -> Refined:
+    """Solve to an estimated normalised L1 error of `tol`, within about `patience` seconds."""
+    check(problem, tol)
+    walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress)
+    try:
+        reason = walk.go()
+    except (MemoryError, KeyboardInterrupt, ValueError) as error:
+        if not walk.steps:
+            raise
+        why = {KeyboardInterrupt: "interrupted", MemoryError: f"no memory: {error}"}
+        reason = why.get(type(error), f"no finer: {error}")
+    solution, estimate = (walk.best, walk.estimate) if walk.met else walk.surest()
+    return Refined(solution, estimate, tuple(walk.steps), walk.met, reason)
+
+
+def check(problem: Problem, tol: float) -> None:
+    """Refuse tolerances no one can meet and problems that do not determine their solution."""
+    if not (isinstance(tol, Real) and math.isfinite(tol) and tol > 0):
+        raise ValueError(f"tol must be a positive number, e.g. 1e-6, got {tol!r}")
+    if tol >= 1:
+        raise ValueError(
+            f"tol={tol!r} is no tolerance: it is relative to the spread of the solution, e.g. 1e-2"
+        )
+    if tol < SMALLEST_TOLERANCE:
+        raise ValueError(
+            f"tol={tol!r} is below what double precision allows: use {SMALLEST_TOLERANCE:g} or more"
+        )
+    axes = problem.domain.axes
+    order = max(sum(t.orders) for e in problem.equations for t in e.operator.expand(axes))
+    open_fields = [f for f in problem.fields if not callable(problem.multiplier(f))]
+    closed = problem.domain.periodic == axes
+    if order and not problem.conditions and open_fields and not closed:
+        raise ValueError(
+            "the problem has no conditions, so its solution is not unique: add conditions=[...] "
+            "or an ansatz"
+        )
+    for field in open_fields:
+        if _constants_are_free(problem, field):
+            what = "the solution" if len(problem.fields) == 1 else f"the unknown {field!r}"
+            raise ValueError(
+                f"equation and conditions fix derivatives only, so {what} is determined up to a "
+                f"constant: add a condition on its value, e.g. Dirichlet on one face, "
+                f"or MeanZero()"
+            )
+    if problem.domain.dimension not in FEATURES:
+        raise ValueError(
+            f"tol works in 1, 2 and 3 dimensions (time counts), got {problem.domain.dimension}: "
+            f"choose subdomains and features yourself"
+        )
+
+
+def _constants_are_free(problem: Problem, field: str) -> bool:
+    """Whether no equation and no condition notices a constant added to this unknown."""
+    origin = (0,) * problem.domain.dimension
+
+    def noticed(part: Rows) -> bool:
+        symbol = problem.symbol(part.source.operator, part.points, part.normals, field)
+        return bool(np.any(symbol.get(origin, 0.0)))
+
+    return not any(noticed(part) for part in held_out(problem, peaked=False))
+
+
+class _Walk:
+    """The state of a refinement: the best solution, its estimate, and all steps."""
+
+    best: Solution
+    last: Solution
+    seen: Look
+    best_seen: Look
+
+    def __init__(
+        self,
+        problem: Problem,
+        tol: float,
+        engine: Engine,
+        patience: float,
+        progress: Progress | None,
+    ) -> None:
+        self.problem, self.tol, self.engine = problem, tol, engine
+        self.patience, self.progress = patience, progress
+        self.started = time.perf_counter()
+        self.rows = held_out(problem, thorough=True)
+        self.steps: list[Step] = []
+        self.estimate: float | None = None
+        self.lowest: tuple[float, Solution] | None = None
+        """The smallest estimate so far and whose it was."""
+        self.span, self.far = math.inf, True
+        """Between the residuals of the best solution and of the one it is judged by."""
+        self.by_structure = 0.0
+        """The last estimate from other features or subdomains."""
+        self.slow, self.whole = 0, math.inf
+        """Steps in a row that gained little, and the error that subdomains saw before a split."""
+        self.compiling = self.rate = 0.0
+        """Of the last solve: seconds for compilation, and for a unit of work besides."""
+
+    @property
+    def met(self) -> bool:
+        return self.estimate is not None and self.estimate <= self.tol
+
+    def go(self) -> str:
+        plan = first_plan(self.problem)
+        self._take(plan, "start")
+        tuned, smooth = False, True
+        while not self.met:
+            richer = plan.richer(self._rungs()) if smooth else None
+            following = richer or self._finer(plan)
+            if self.slow >= TIMES:
+                return self._stalled()
+            expected = self.compiling + self.rate * following.work()
+            spent = time.perf_counter() - self.started
+            if spent + expected > self.patience:
+                return self._open() or (
+                    f"out of patience: the next step would take about {expected:.0f} s, "
+                    f"{spent:.0f} of {self.patience:.0f} s are spent; raise `patience`"
+                )
+            gain = self._take(following, "features" if richer else "subdomains")
+            plan = following
+            self.slow = self.slow + 1 if gain < STALLED else 0
+            smooth = gain >= WORTH
+            exhausted = not tuned and plan.richer() is None and not self.met
+            if smooth and ((self.met and self.far) or exhausted):
+                plan, tuned = self._tuned(plan), True
+        return f"estimated error {self.estimate:.1e} <= tol = {self.tol:.1e}"
+
+    def _finer(self, plan: Plan) -> Plan:
+        """More subdomains along the axes that need them, and there where the solution is poor.
+
+        Where that is a small part of the domain, the residual of the whole notices a split late:
+        what counts is whether the error falls as the subdomains themselves see it.
+        """
+        last = self.best if _cut_alike(self.best, self.last) else self.last
+        axes, tiling = coarse_axes(last), last.basis.decomposition
+        if not isinstance(tiling, Tiling):
+            return plan.finer(axes)
+        found = errors(last, self.rows)
+        whole = float(np.linalg.norm(found))
+        if whole * STALLED < self.whole:
+            self.slow = 0
+        self.whole = whole
+        finer = split(tiling, found, axes)
+        return plan.finer(axes) if finer is None else plan.tiled(finer)
+
+    def _rungs(self) -> int:
+        """One rung where the last gain of features says that it is enough, else the stride."""
+        if len(self.steps) < 2 or self.estimate is None or self.steps[-1].change != "features":
+            return STRIDE
+        d = len(self.steps[-1].subdomains)
+        old, new = (step.features ** (1 / d) for step in self.steps[-2:])
+        decades = math.log(max(self.steps[-2].residual / self.steps[-1].residual, 1.0))
+        ladder = FEATURES[d]
+        following = ladder[min(ladder.index(self.steps[-1].features) + 1, len(ladder) - 1)]
+        promised = decades * (following ** (1 / d) - new) / max(new - old, 1e-9)
+        return 1 if self.estimate * math.exp(-promised) < self.tol / 2 else STRIDE
+
+    def _tuned(self, plan: Plan) -> Plan:
+        """The bandwidth with the smallest held-out residual of three."""
+        for factor in BANDWIDTHS:
+            if factor != plan.bandwidth:
+                trial = dataclasses.replace(plan, bandwidth=factor)
+                self._take(trial, "bandwidth")
+                if self.best is self.last or (self.met and not self.far):
+                    return trial
+        return plan
+
+    def _take(self, plan: Plan, change: str) -> float:
+        """Solve with a plan; returns by which factor that lowered the best residual so far.
+
+        The best solution is judged by the one whose residual comes nearest to its own.
+        """
+        watch = Stopwatch()
+        with watch.phase("step"):
+            solution = self.last = self.engine(self.problem, plan)
+            found = self._judge(solution)
+        if change != "bandwidth":
+            self.by_structure = self.estimate or 0.0
+        elif not solution.basis.decomposition.equal and self.estimate is not None:
+            self.estimate = max(self.estimate, self.by_structure / ALIKE)
+        if found.gain > 1:
+            self.best, self.best_seen = solution, self.seen
+        if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
+            self.lowest = self.estimate, self.best
+        report, took = solution.report, watch.total()
+        distinct, reused = report.distinct_subdomains or 0, report.reused_subdomains or 0
+        work = plan.work(1 - reused / max(distinct, 1))
+        self.compiling, self.rate = took["compile"], took["step"] / work
+        unknowns = report.columns + (report.traces or 0)
+        self.steps.append(
+            Step(
+                change,
+                plan.subdomains,
+                plan.features,
+                plan.bandwidth,
+                unknowns,
+                found.residual,
+                found.difference if self.steps else None,
+                self.estimate,
+                took["total"],
+                distinct,
+                reused,
+                plan.count,
+            )
+        )
+        if self.progress is not None:
+            self.progress(len(self.steps), 0, self.estimate or 1.0)
+        return found.other_residual / max(found.residual, 1e-300)
+
+    def _judge(self, solution: Solution) -> Judgement:
+        """A solution compared with the best one so far, whose estimate follows."""
+        self.seen = look(solution, self.rows)
+        if not self.steps:
+            own = loss(self.seen)
+            return Judgement(own, math.inf, math.nan)
+        found = compare(self.seen, self.best_seen)
+        span = max(found.gain, 1 / max(found.gain, 1e-300))
+        if found.gain > 1 or span < self.span:
+            self.span, self.estimate = span, found.error
+            self.far = found.difference > NONE or span > FAR
+        return found
+
+    def surest(self) -> tuple[Solution, float | None]:
+        """The solution with the smallest estimate: a smaller residual can come with a larger error
+        where the solution is singular."""
+        return (self.best, None) if self.lowest is None else (self.lowest[1], self.lowest[0])
+
+    def _open(self) -> str:
+        """A word on solutions that all satisfy what is asked and differ all the same."""
+        first, last = self.steps[0], self.steps[-1]
+        if (last.difference or 0.0) <= 1e-2 or last.residual >= 1e-4 * first.residual:
+            return ""
+        return (
+            f"the residual is small, but solutions still differ by {last.difference:.1e}: the "
+            f"problem may not determine its solution; check its conditions"
+        )
+
+    def _stalled(self) -> str:
+        return self._open() or (
+            "stalled: the residual no longer falls with features or subdomains, because of "
+            "rounding, because the solution is not smooth (see enrichment), or because equation "
+            "and conditions contradict each other"
+        )

@@ -1,0 +1,233 @@
+"""Cells joined by their maps: the same exchange as one dense system of equations, in any order."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from tessella.cells.gmres import Exchanged
+from tessella.cells.joining import Face, Sizes, order
+from tessella.cells.merging import Maps, distinct_members, merge
+from tessella.cells.shelf import Shelf
+from tessella.cells.solvers import Exchange
+
+
+class Grid:
+    """Cells on a grid with random maps; `around` are axes that close, and `free` numbers come in
+    from outside. Cells that are `alike` have the same map if they have the same ports."""
+
+    def __init__(self, rng, shape, up=3, down=2, around=(), free=0, alike=False, sums=0):
+        places = list(itertools.product(*map(range, shape)))
+        number = {place: i for i, place in enumerate(places)}
+        self.low = np.array(places)
+        self.high = self.low + 1
+        self.faces, self.ports = [], [[] for _ in places]
+        for axis, place in itertools.product(range(len(shape)), places):
+            beyond = tuple(x + (i == axis) for i, x in enumerate(place))
+            if beyond[axis] == shape[axis] and axis in around:
+                beyond = (*beyond[:axis], 0, *beyond[axis + 1 :])
+            if beyond in number:
+                self.join(number[place], number[beyond], up, down)
+        if free:
+            self.ports[0].append((len(self.faces), 0))
+            self.faces.append(Face(-1, 0, free, 0))
+        self.sums = sums
+        self.maps = list(self.random_maps(rng, alike))
+
+    def join(self, below, above, up, down):
+        self.ports[below].append((len(self.faces), 1))
+        self.ports[above].append((len(self.faces), 0))
+        self.faces.append(Face(below, above, up, down))
+
+    def sizes(self, cell):
+        own = [(self.faces[f].down, self.faces[f].up)[:: 1 if side else -1]
+               for f, side in self.ports[cell]]  # fmt: skip
+        return Sizes(tuple(a for a, _ in own), tuple(b for _, b in own))
+
+    def random_maps(self, rng, alike):
+        """T, the cell's rows of the sums, and a name."""
+        made = {}
+        for cell in range(len(self.ports)):
+            sizes = self.sizes(cell)
+            key = (sizes, tuple(side for _, side in self.ports[cell]), 0 if alike else cell)
+            if key not in made:
+                n, m = sum(sizes.given), sum(sizes.taken)
+                T = rng.standard_normal((n, m)) / (2 * np.sqrt(m))
+                made[key] = T, rng.standard_normal((self.sums, m)), b"%d" % len(made)
+            yield made[key]
+
+    def planned(self, axes=None):
+        """The order of joining, with the axes permuted; the maps of its single cells, and which of
+        the members of every stage are equal."""
+        low, high = (x[:, axes or range(x.shape[1])] for x in (self.low, self.high))
+        plan = order(low, high, self.ports, self.faces)
+        leaves = [self._leaf(stage) for stage in plan.stages]
+        return plan, [maps for maps, _ in leaves], distinct_members(plan, [w for _, w in leaves])
+
+    def _leaf(self, stage):
+        if stage.cells is None:
+            return None, None
+        names = [self.maps[cell][2] for cell in stage.cells]
+        distinct = sorted(set(names))
+        own = [self.maps[stage.cells[names.index(name)]] for name in distinct]
+        T, E = (np.stack([one[k] for one in own]) for k in (0, 1))
+        return Maps(T, E, tuple(distinct)), np.array([distinct.index(name) for name in names])
+
+    def data(self, rng):
+        """A random c of every cell."""
+        return [rng.standard_normal(sum(self.sizes(j).given)) for j in range(len(self.ports))]
+
+    def dense(self, c):
+        """Rows and right-hand sides of in - Pi (T in) = Pi c, and which unknowns a cell takes."""
+        starts = np.concatenate([[0], np.cumsum([f.up + f.down for f in self.faces])])
+
+        def unknowns(cell, given):
+            parts = [np.zeros(0, dtype=int)]
+            for f, side in self.ports[cell]:
+                up, down = self.faces[f].up, self.faces[f].down
+                part = np.arange(up) if side == given else up + np.arange(down)
+                parts.append(starts[f] + part)
+            return np.concatenate(parts)
+
+        taken = [unknowns(j, 0) for j in range(len(self.ports))]
+        A, b = np.eye(starts[-1]), np.zeros(starts[-1])
+        for j, (T, _, _) in enumerate(self.maps):
+            own = unknowns(j, 1)
+            A[np.ix_(own, taken[j])] -= T
+            b[own] += c[j]
+        return A, b, taken
+
+
+def taken(joined, c, values=()):
+    """What every cell takes, by its number."""
+    plan, values = joined.order, np.array(values)
+    data, parts = [], []
+    for stage in plan.stages:
+        own = [c[j] for j in stage.cells or ()]
+        data.append(np.stack(own) if own else None)
+        parts.append(np.zeros((len(own), len(values))) if own else None)
+    found, result = joined.solve(data, parts, values)
+    return [found[stage][number] for stage, number in plan.places], result
+
+
+GRIDS = {
+    "two": ((2,), {}),
+    "a row": ((7,), {}),
+    "a plane": ((3, 4), {}),
+    "space": ((2, 3, 2), {}),
+    "everything from below": ((3, 3), {"down": 0}),
+    "a ring": ((5,), {"around": (0,)}),
+    "a ring of two": ((2,), {"around": (0,)}),
+    "a tube": ((3, 2), {"around": (0,), "up": 2}),
+    "a torus": ((2, 3), {"around": (0, 1), "up": 2}),
+}
+
+
+@pytest.mark.parametrize("name", GRIDS)
+@pytest.mark.parametrize("alike", [False, True], ids=["all different", "equal where they can be"])
+def test_merging_solves_the_exchange_of_all_cells(rng, name, alike):
+    """in = Pi (T in + c), for one right-hand side after the other."""
+    shape, options = GRIDS[name]
+    grid = Grid(rng, shape, alike=alike, **options)
+    merged = merge(*grid.planned(), np.zeros(0))
+    for _ in range(2):
+        c = grid.data(rng)
+        A, b, unknowns = grid.dense(c)
+        x = np.linalg.solve(A, b)
+        for found, own in zip(taken(merged, c)[0], unknowns, strict=True):
+            np.testing.assert_allclose(found, x[own], atol=1e-12)
+
+
+@pytest.mark.parametrize("axes", [(0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0)], ids=str)
+def test_the_order_of_joining_does_not_matter(rng, axes):
+    grid = Grid(rng, (3, 2, 2))
+    c = grid.data(rng)
+    found = [
+        np.concatenate(taken(merge(*planned, np.zeros(0)), c)[0])
+        for planned in (grid.planned(), grid.planned(axes))
+    ]
+    np.testing.assert_allclose(*found, atol=1e-13)
+
+
+def test_an_iteration_finds_what_merging_finds(rng):
+    grid = Grid(rng, (3, 3), around=(1,))
+    planned, c = grid.planned(), grid.data(rng)
+    plan, maps, distinct = planned
+    iterated = Exchanged(plan, Exchange(tolerance=1e-13), tuple(maps), tuple(distinct))
+    direct, _ = taken(merge(*planned, np.zeros(0)), c)
+    found, result = taken(iterated, c)
+    np.testing.assert_allclose(np.concatenate(found), np.concatenate(direct), atol=1e-11)
+    assert 0 < result.iterations < sum(f.up + f.down for f in grid.faces)
+
+
+def test_what_comes_in_from_outside_follows_from_sums_over_all_cells(rng):
+    """Four numbers that nobody gives, and four sums of what all cells take."""
+    grid = Grid(rng, (2, 3), free=4, sums=4)
+    c, values = grid.data(rng), rng.standard_normal(4)
+    found, _ = taken(merge(*grid.planned(), np.ones(4)), c, values)
+    A, b, unknowns = grid.dense(c)
+    rows = np.zeros((4, len(A)))
+    for (_, E, _), own in zip(grid.maps, unknowns, strict=True):
+        rows[:, own] += E
+    x = np.linalg.solve(np.vstack([A[:-4], rows]), np.concatenate([b[:-4], values]))
+    for one, own in zip(found, unknowns, strict=True):
+        np.testing.assert_allclose(one, x[own], atol=1e-10)
+
+
+def test_more_sums_than_needed_are_met_if_they_agree(rng):
+    grid = Grid(rng, (2, 2), free=2, sums=6)
+    c = grid.data(rng)
+    A, b, unknowns = grid.dense(c)
+    b[-2:] = rng.standard_normal(2)
+    x = np.linalg.solve(A, b)
+    values = sum(E @ x[own] for (_, E, _), own in zip(grid.maps, unknowns, strict=True))
+    found, _ = taken(merge(*grid.planned(), np.ones(6)), c, values)
+    for one, own in zip(found, unknowns, strict=True):
+        np.testing.assert_allclose(one, x[own], atol=1e-10)
+
+
+def joins(plan, distinct):
+    return sum(len(own.pairs) for s, own in zip(plan.stages, distinct, strict=True) if not s.cells)
+
+
+def test_equal_cells_and_equal_groups_are_joined_once(rng):
+    """A row has a constant number of distinct joins per doubling, whatever its length."""
+    made = []
+    for length in (16, 32, 64):
+        plan, _, distinct = Grid(rng, (length,), alike=True).planned()
+        made.append(joins(plan, distinct))
+    assert made[2] - made[1] == made[1] - made[0] <= 3
+    plan, _, distinct = Grid(rng, (64,)).planned()
+    assert joins(plan, distinct) == 63
+
+
+def test_joins_are_taken_from_the_shelf(rng):
+    grid = Grid(rng, (4, 2))
+    c, shelf = grid.data(rng), Shelf()
+    first, second = (merge(*grid.planned(), np.zeros(0), shelf) for _ in range(2))
+    assert first.reused == 0
+    assert second.reused == 6, "all but the last, which is always solved anew"
+    np.testing.assert_array_equal(*(np.concatenate(taken(m, c)[0]) for m in (first, second)))
+
+
+def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):
+    grid = Grid(rng, (4, 3), free=1)
+    planned = grid.planned()
+    plan = planned[0]
+    singles = sorted(j for s in plan.stages if s.cells is not None for j in s.cells)
+    assert singles == list(range(12))
+    assert sum(s.count for s in plan.stages if s.cells is None) == 11
+    closed = sum(len(s.closed) * s.count for s in plan.stages)
+    assert closed == len([f for f in grid.faces if f.below >= 0])
+    merged = merge(*planned, np.zeros(0))
+    assert merged.open_places.tolist() == [plan.size - 1], "the last face has nobody below"
+
+
+def test_the_predicted_work_is_cubic_in_the_numbers_on_a_face(rng):
+    def predicted(factor):
+        stages = Grid(rng, (4, 4), up=3 * factor, down=2 * factor).planned()[0].stages
+        own = [s for s in stages if s.cells is None]
+        return sum(s.flops * s.count for s in own), sum(s.bytes * s.count for s in own)
+
+    (flops, size), (more_flops, more) = predicted(1), predicted(2)
+    assert more_flops == pytest.approx(8 * flops) and more == pytest.approx(4 * size)

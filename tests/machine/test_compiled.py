@@ -1,0 +1,67 @@
+"""Compiled programs survive the process, in a folder the user can choose."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+import tessella as ts
+from tessella.overlap import evaluation
+
+FOLDER = "import jax, tessella; print(0, jax.config.jax_compilation_cache_dir)"
+
+SOLVE = """
+import jax
+compiled = []
+jax.monitoring.register_event_listener(lambda name, **_: compiled.append(name))
+import tessella as ts
+problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Dirichlet()])
+ts.solve(problem, subdomains=3, features=7, solver="rrqr-lsqr")
+print(compiled.count("/jax/compilation_cache/cache_hits"), jax.config.jax_compilation_cache_dir)
+"""
+
+
+def run(program, **environment):
+    """Programs found in the cache, and the cache's folder, in a process of its own."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "TESSELLA_"))}
+    found = subprocess.run(
+        [sys.executable, "-c", program],
+        env={**kept, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    count, folder = found.stdout.split()
+    return int(count), folder
+
+
+def test_a_second_process_finds_the_first_ones_programs(tmp_path):
+    first, folder = run(SOLVE, TESSELLA_CACHE=str(tmp_path))
+    again, _ = run(SOLVE, TESSELLA_CACHE=str(tmp_path))
+    assert folder.startswith(str(tmp_path))
+    assert again > first
+
+
+def test_a_folder_set_for_jax_is_left_alone(tmp_path):
+    own = str(tmp_path / "own")
+    assert run(FOLDER, JAX_COMPILATION_CACHE_DIR=own)[1] == own
+    assert not (tmp_path / "tessella").exists()
+
+
+def test_the_cache_can_be_switched_off(tmp_path):
+    assert run(FOLDER, TESSELLA_CACHE="off", XDG_CACHE_HOME=str(tmp_path))[1] == "None"
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("coupling", ["overlap", "interfaces"])
+def test_a_small_direct_solve_compiles_nothing(
+    coupling, compilations, monkeypatch, second_opinions
+):
+    monkeypatch.setattr(evaluation, "SMALL", 1 << 20)  # as a user has it
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    problem = ts.Problem(square, ts.Equation(-ts.Laplacian(), 1.0), [ts.Dirichlet()])
+    before = compilations()
+    solution = ts.solve(problem, subdomains=2, features=23, coupling=coupling)
+    solution(square.grid((5, 5)))
+    assert compilations() == before
