@@ -90,7 +90,7 @@ def everywhere() -> Iterator[None]:
     with (
         patch("tessella.solving.tolerance.split", lambda tiling, errors, axes: None),
         patch("tessella.solving.plan.layers", none),
-        patch("tessella.problem.scales.THIN", np.inf),
+        patch("tessella.accuracy.tuning.THIN", np.inf),
     ):
         yield
 

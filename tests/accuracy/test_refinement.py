@@ -7,9 +7,11 @@ from scipy import special
 
 import tessella as ts
 from problems import PLANE, on, stated
-from tessella.accuracy.estimate import held_out, judge
-from tessella.accuracy.marking import errors, split
-from tessella.problem.scales import degrees, layers
+from tessella.accuracy.defects import in_cells
+from tessella.accuracy.estimate import judge
+from tessella.accuracy.held_out import held_out
+from tessella.accuracy.marking import split
+from tessella.accuracy.scales import degrees, layers
 from tessella.solving.plan import first_plan
 
 LINE = ts.Box(x=(0, 1))
@@ -28,7 +30,7 @@ def test_subdomains_see_where_they_are_wrong():
     problem = front(40.0)
     tiling = ts.Tiling(problem.domain, 6)
     solution = on(tiling, problem, features=60, estimate=False)
-    found = errors(solution)
+    found = in_cells(solution)
     x = problem.domain.scatter(20_000, np.random.default_rng(0))
     box, point = tiling.seen(x)
     squares = (solution(x[point]) - np.asarray(problem.exact(x[point]))) ** 2

@@ -9,7 +9,7 @@ from scipy import special
 from typer.testing import CliRunner
 
 import tessella as ts
-from tessella.accuracy.estimate import held_out
+from tessella.accuracy.held_out import held_out
 from tessella.cli import app
 from tessella.geometry.functions import function_values
 from tessella.problem.conditions import Condition

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.accuracy.estimate import held_out, residual
+from tessella.accuracy.defects import defects, loss
+from tessella.accuracy.held_out import held_out
 from tessella.cells.factors import factor_cells
 from tessella.cells.system import cell_system
 from tessella.linalg.partial_sums import FANOUT, add_dense_rows, partial_sums
@@ -348,12 +349,12 @@ def test_held_out_rows_know_every_condition():
     assert rows["mean zero"].measure.sum() == pytest.approx(1.0)
     solution = solved(problem, features=40)
     weights = dict.fromkeys(rows, 0.0) | {"mean zero": 1.0}
-    assert residual(solution, list(rows.values()), weights) == pytest.approx(
+    assert loss(defects(solution, list(rows.values())), weights) == pytest.approx(
         abs(solution.integral()), abs=1e-15
     )
     weights |= {"mean zero": 0.0, "data": 4.0}
     defect = abs(float(solution(points)[0] - cosines(points)[0]))
-    assert residual(solution, list(rows.values()), weights) == pytest.approx(2 * defect)
+    assert loss(defects(solution, list(rows.values())), weights) == pytest.approx(2 * defect)
 
 
 def test_networks_take_measurements_and_refuse_integrals():

@@ -262,6 +262,33 @@ def test_a_normal_derivative_needs_a_boundary(line_solution):
         line_solution.apply(ts.NormalDerivative(), X)
 
 
+def test_the_residual_of_a_system_has_a_column_for_every_equation():
+    u, v = ts.Field("u"), ts.Field("v")
+    problem = ts.Problem(
+        ts.Box(x=(0, 1)),
+        [ts.Equation(ts.D(x=1) @ u - v), ts.Equation(ts.D(x=1) @ v + u, 1.0)],
+        [ts.Dirichlet(1.0, on="xmin", of=u), ts.Dirichlet(0.0, on="xmin", of=v)],
+    )
+    solution = ts.solve(problem, subdomains=2, features=8, solver=ts.LSQR())
+    x = np.linspace(0, 1, 5)
+    slopes = [solution.apply(ts.D(x=1) @ field, x) for field in (u, v)]
+    values = solution(x)
+    expected = np.stack([slopes[0] - values[:, 1], slopes[1] + values[:, 0] - 1], axis=1)
+    np.testing.assert_allclose(solution.residual(x), expected, atol=1e-12)
+
+
+def test_the_residual_of_regions_is_that_of_the_equation_that_holds():
+    problem = ts.Problem(
+        ts.Divided(ts.Box(x=(0, 1)), left=ts.Box(x=(0, 0.5))),
+        [ts.Equation(2 * ts.D(x=2), 1.0, where="left"), ts.Equation(ts.D(x=2), where="rest")],
+        [ts.Dirichlet(), *ts.Transmission("left", "rest", flux=(2.0, 1.0))],
+    )
+    solution = ts.solve(problem, subdomains=2, features=8, solver=ts.LSQR())
+    x = np.array([0.2, 0.4, 0.7])
+    bend = solution.apply(ts.D(x=2), x)
+    np.testing.assert_allclose(solution.residual(x), bend * [2, 2, 1] - [1, 1, 0], atol=1e-12)
+
+
 def test_the_residual_is_that_of_the_equation(line_solution):
     operator = ts.D(x=2) + ts.D(x=1) + 1
     rhs = line_solution.problem.equations[0].rhs(X[:, None])

@@ -175,6 +175,24 @@ def test_a_tolerance_solves_every_slab_with_the_numbers_it_tried(monkeypatch):
     assert chosen == (SIDE_BY_SIDE_POINTS, SIDE_BY_SIDE_SIGMA)
 
 
+def test_a_march_is_judged_as_a_solve_is():
+    """A needle that no system sees leaves u = 0, which both call wrong by all of it."""
+
+    def needle(p):
+        far = (p[:, 0] - 0.31) ** 2 + (p[:, 1] - 0.47) ** 2
+        return 1e8 * np.exp(-far / (2 * 1e-4**2))
+
+    problem = ts.Problem(
+        ts.Box(x=(0, 1), y=(0, 1), t=(0, 0.1)),
+        ts.Equation(ts.D(t=1) - ts.Laplacian(), needle),
+        [ts.Dirichlet(), ts.Initial()],
+    )
+    sizes = {"subdomains": (2, 2, 1), "features": 60, "coupling": "interfaces"}
+    marched = ts.march(problem, 2, **sizes)
+    assert np.abs(marched(np.array([[0.31, 0.47, 0.1]]))).max() < 1e-6
+    assert marched.report.error_estimate >= 0.9
+
+
 def test_the_estimate_does_not_read_the_exact_solution(marched):
     unknown = ts.march(wave(exact=None), 4, **SIDE)
     assert [s.estimate for s in unknown.report.slabs] == [s.estimate for s in marched.report.slabs]

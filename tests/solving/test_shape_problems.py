@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.accuracy.estimate import held_out
+from tessella.accuracy.held_out import held_out
 from tessella.gallery.reference import four_holes
 
 SQUARE = ts.Box(x=(-1, 1), y=(-1, 1))

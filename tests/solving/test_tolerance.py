@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.accuracy import estimate
+from tessella.accuracy import estimate, tuning
+from tessella.accuracy.defects import defects, loss
+from tessella.accuracy.held_out import held_out
+from tessella.accuracy.tuning import FEATURES
 from tessella.overlap.points import Grid
-from tessella.solving import tolerance as adapt
-from tessella.solving.plan import FEATURES
+from tessella.solving import tolerance
 
 pytestmark = pytest.mark.usefixtures("second_opinions")
 
@@ -94,13 +96,13 @@ def test_no_choice_reads_the_exact_solution():
         assert problem.exact is None
         tiling = ts.Tiling(problem.domain, plan.subdomains)
         basis = ts.CellBasis(tiling, ts.RandomFeatures(plan.features, activation="sin", scale=3.0))
-        return adapt_run(problem, basis)
+        return run_with(problem, basis)
 
-    found = adapt.refine(poisson(exact=forbidden), 1e-4, engine)
+    found = tolerance.refine(poisson(exact=forbidden), 1e-4, engine)
     assert found.met
 
 
-def adapt_run(problem, basis):
+def run_with(problem, basis):
     from tessella.solving.algorithm import run
 
     return run(problem, basis, Grid(2.0), ts.RRQR(1e-14))
@@ -122,7 +124,7 @@ def test_the_exact_solution_is_looked_at_once_to_report_the_error():
 
 def test_held_out_points_are_no_collocation_points_and_lie_where_they_should():
     problem = poisson()
-    rows = estimate.held_out(problem)
+    rows = held_out(problem)
     basis = ts.Basis(ts.Decomposition(problem.domain, 4), ts.RandomFeatures(10))
     used = {tuple(p) for part in Grid(2.0).rows(problem, basis) for p in part.points}
     for part in rows:
@@ -136,10 +138,10 @@ def test_held_out_points_are_no_collocation_points_and_lie_where_they_should():
 def test_the_exact_solution_leaves_no_residual():
     problem = oscillation()
     solution = ts.solve(problem, subdomains=6, features=24, coupling="interfaces")
-    rows = estimate.held_out(problem)
-    small = estimate.residual(solution, rows, solution.report.weights)
+    rows = held_out(problem)
+    small = loss(defects(solution, rows), solution.report.weights)
     worse = dataclasses.replace(solution, coefficients=1.001 * solution.coefficients)
-    assert small < 1e-5 * estimate.residual(worse, rows, solution.report.weights)
+    assert small < 1e-5 * loss(defects(worse, rows), solution.report.weights)
 
 
 def test_judgement_is_symmetric_and_speaks_of_the_better_one():
@@ -191,7 +193,7 @@ def test_a_solution_is_not_judged_by_one_that_is_none():
     """The first step of a fast oscillation is far off; another bandwidth is not."""
     report = ts.solve(oscillation(240.0), tol=1e-2).report
     _, features, *others = report.refinement
-    assert features.difference > adapt.NONE and features.estimate <= 1e-2
+    assert features.difference > tuning.NONE and features.estimate <= 1e-2
     assert [step.change for step in others] == ["bandwidth"]
     assert 0.1 <= report.error_estimate / report.error["l1_normalised"] <= 10
 

@@ -24,11 +24,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.cells.draw import Slot
-from tessella.geometry.functions import Orders, function_values
+from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Equation, Problem
+from tessella.problem.statement import Statement
 
 MEASURED = 12
 """Digits of measures of faces: those that do not depend on how a sum was taken."""
@@ -131,7 +132,7 @@ class Stating:
         weight = self._equation_weight(equation, x)
         self.weights[equation.name] = weight
         asked = self.stated(
-            equation, equation.rhs, "right-hand side", places, x,
+            equation, places, x,
             [np.full(len(p.members), weight) for p in places],
             [np.full(len(p.members), weight) for p in places],
         )  # fmt: skip
@@ -186,7 +187,7 @@ class Stating:
             scale = [w * self.volume / whole for w in lam]
         members = np.concatenate([p.measure * self.boxes[p.members] for p in places])
         self.weights[condition.name] = float(np.average(np.concatenate(lam), weights=members))
-        asked = self.stated(condition, condition.value, "value", places, x, scale, lam)
+        asked = self.stated(condition, places, x, scale, lam)
         if chosen is None:
             return asked
         kept, start = [], 0
@@ -258,9 +259,7 @@ class Stating:
 
     def stated(
         self,
-        source: Equation | Condition,
-        value: object,
-        what: str,
+        source: Statement,
         places: Sequence[Place],
         x: Array,
         scale: Sequence[Array],
@@ -269,10 +268,10 @@ class Stating:
         """Rows at all places; the given functions are called once, at all points together."""
         problem, normals = self.problem, self.normals(places)
         lift = problem.lift(source.operator, x, normals)
-        given = function_values(value, x, f"{source.name} {what}") - lift  # type: ignore[arg-type]
+        given = source.values(x) - lift
         symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
         if isinstance(source, Equation) and source.where is not None:
-            inside = problem.domain.inside(source.where, x)
+            inside = source.holds(problem.domain, x)
             given = given * inside
             symbols = [{alpha: c * inside for alpha, c in own.items()} for own in symbols]
         found, start = [], 0

@@ -21,7 +21,6 @@ from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.tiled import Cells, cells_of
 from tessella.geometry.box import Box
-from tessella.geometry.functions import function_values
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import per_field
@@ -254,7 +253,7 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
         share = n / float(np.prod(k)) / stating.volume
         weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
     stating.weights[condition.name] = float(weight)
-    values = function_values(condition.value, condition.points, f"{condition.name} value")
+    values = condition.values(condition.points)
     values = values - problem.lift(condition.operator, x)
     symbols = [problem.symbol(condition.operator, x, None, field) for field in problem.fields]
     found = []

@@ -14,8 +14,9 @@ from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.quadrature import quadrature
-from tessella.problem.conditions import Condition, IntegralCondition
-from tessella.problem.problem import Equation, Problem
+from tessella.problem.conditions import IntegralCondition
+from tessella.problem.problem import Problem
+from tessella.problem.statement import Statement
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,7 @@ class Rows:
     `shares` are the parts of a mean that the points stand for, if not equal ones.
     """
 
-    source: Equation | Condition
+    source: Statement
     points: Array
     normals: Array | None = None
     measure: Array | None = None

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.box import Box
-from tessella.geometry.functions import Orders, function_values
+from tessella.geometry.functions import Orders
 from tessella.linalg.block_kernels import bucket
 from tessella.linalg.block_matrix import BlockMatrix, Group, beside
 from tessella.linalg.iterative.iteration import Progress
@@ -25,7 +25,7 @@ from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.enriched import scales
 from tessella.overlap.evaluation import basis_tables, evaluate_blocks
 from tessella.overlap.points import Rows, check_memory
-from tessella.problem.conditions import Condition, IntegralCondition
+from tessella.problem.conditions import IntegralCondition
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 
@@ -180,20 +180,16 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
                 f"{name!r} has no collocation points, so it would not be enforced: place points "
                 f"on its faces, or drop it from the problem"
             )
-        weight: float | None
-        if isinstance(source, Condition):
-            value, what, weight = source.value, f"{name} value", source.weight
-        else:
-            value, what, weight = source.rhs, f"{name} right-hand side", source.weight
-            if weight is None and source is problem.equations[0]:
-                weight = 1.0
+        weight = source.weight
+        if weight is None and source is problem.equations[0]:
+            weight = 1.0
         scale = np.sqrt((1.0 if weight is None else weight) / len(part.points))
         weights[name] = weight
         for own, field in zip(symbols, problem.fields, strict=True):
             symbol = problem.symbol(source.operator, part.points, part.normals, field)
             own.append({alpha: scale * c for alpha, c in symbol.items()})
         lift = problem.lift(source.operator, part.points, part.normals)
-        right_sides.append(scale * (function_values(value, part.points, what) - lift))
+        right_sides.append(scale * (source.values(part.points) - lift))
     ends = np.cumsum(sizes)
     return Weighed(
         np.concatenate([part.points for part in rows]),

@@ -24,13 +24,14 @@ from tessella.problem.operators import (
     NormalDerivative,
     Operator,
 )
+from tessella.problem.statement import Statement, check_data, check_operator, check_weight
 
 On = tuple[str, ...] | Sequence[str] | str | Function | None
 """Where a condition lies: named parts of the boundary, a function that chooses, or all of it."""
 
 
 @dataclass(frozen=True)
-class Condition:
+class Condition(Statement):
     """`operator` applied to the unknown equals `value` on some faces, in the least-squares sense.
 
     `on` names the faces, or parts of a shape's boundary (default: all that bound space, not time),
@@ -56,6 +57,13 @@ class Condition:
         if self.on == ():
             raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
         check_weight(self.weight, self.name)
+
+    @property
+    def given(self) -> float | Function:
+        return self.value
+
+    def holds(self, domain: Domain, points: Array) -> NDArray[np.bool_]:
+        return self.chosen(points)
 
     def faces(self, domain: Domain) -> tuple[str, ...]:
         """The parts of the boundary it lies on; of a function's, all that it chooses from."""
@@ -348,28 +356,6 @@ def Absorbing(
         raise ValueError(f"{name} speed must be positive, got {speed!r}")
     operator, name = of_unknown(D(t=1) + speed * NormalDerivative(), of, name)
     return AbsorbingCondition(operator, 0.0, on, weight, name)
-
-
-def check_operator(operator: object, what: str) -> None:
-    if not isinstance(operator, Operator):
-        hint = "; wrap a function f(d, x) of the derivatives in operator(f)"
-        raise TypeError(
-            f"{what} operator must be built from D, Laplacian, Identity, ... so that it is linear, "
-            f"got {operator!r}{hint if callable(operator) else ''}"
-        )
-
-
-def check_weight(weight: object, name: str) -> None:
-    if weight is not None and not (isinstance(weight, Real) and 0 < float(weight) < np.inf):
-        raise ValueError(
-            f"{name} weight must be a positive number, got {weight!r}; leave it out to have it "
-            f"balanced, or drop the condition"
-        )
-
-
-def check_data(value: object, what: str) -> None:
-    if not (isinstance(value, Real) or callable(value)):
-        raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")
 
 
 def Transmission(

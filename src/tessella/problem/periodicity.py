@@ -61,8 +61,8 @@ def _given_functions(
             if callable(function):
                 yield function, plain, f"the ansatz's {part}{of}", ()
     for equation in problem.equations:
-        if callable(equation.rhs):
-            yield equation.rhs, plain, f"the right-hand side of {equation.name!r}", ()
+        if callable(equation.given):
+            yield equation.given, plain, f"the right-hand side of {equation.name!r}", ()
         yield from _coefficients(equation.operator, equation.name, domain, ())
     for condition in problem.conditions:
         held = tuple(domain.face(name) for name in condition.faces(domain)[:1])

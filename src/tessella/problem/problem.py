@@ -9,6 +9,7 @@ from numbers import Real
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
@@ -18,9 +19,6 @@ from tessella.problem.conditions import (
     Condition,
     IntegralCondition,
     Periodic,
-    check_data,
-    check_operator,
-    check_weight,
 )
 from tessella.problem.operator_function import check_functions
 from tessella.problem.operators import (
@@ -33,13 +31,14 @@ from tessella.problem.operators import (
     symbol,
 )
 from tessella.problem.periodicity import check_periodicity
+from tessella.problem.statement import Statement, check_data, check_operator, check_weight
 
 PROBES = {1: 2, 2: 65, 3: 17}
 """Points per axis at which a stated problem's conditions are tried."""
 
 
 @dataclass(frozen=True)
-class Equation:
+class Equation(Statement):
     """`operator` applied to the unknown equals `rhs` in the interior.
 
     `rhs` is a number or a function from an (n, d) array of points to (n,) values. `weight` is the
@@ -58,6 +57,17 @@ class Equation:
         check_operator(self.operator, "Equation")
         check_data(self.rhs, "Equation rhs")
         check_weight(self.weight, self.name)
+
+    word = "right-hand side"
+
+    @property
+    def given(self) -> float | Function:
+        return self.rhs
+
+    def holds(self, domain: Domain, points: Array) -> NDArray[np.bool_]:
+        if self.where is None:
+            return np.ones(len(points), dtype=bool)
+        return domain.inside(self.where, points)
 
 
 @dataclass(frozen=True)
@@ -159,8 +169,8 @@ class Problem:
         object.__setattr__(self, "conditions", named[len(equations) :])
         for condition in conditions:
             self._try(condition)
-        for part in (*equations, *conditions):
-            check_functions(part.operator.expand(self.domain.axes), self.domain)
+        for statement in self.statements:
+            check_functions(statement.operator.expand(self.domain.axes), self.domain)
         object.__setattr__(self, "fields", _fields(self))
         if not (self.domain.regions and isinstance(self.ansatz, Ansatz)):
             _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
@@ -183,15 +193,18 @@ class Problem:
         return self.equation  # type: ignore[return-value]
 
     @property
+    def statements(self) -> tuple[Statement, ...]:
+        """All that is asked: the equations, then the conditions."""
+        return (*self.equations, *self.conditions)
+
+    @property
     def unknowns(self) -> tuple[str, ...]:
         """What a solution has values of: the fields, or one unknown made of the regions' parts."""
         return (ONLY,) if self.domain.regions else tuple(self.fields)
 
     def within(self, equation: Equation, points: Array) -> Array:
         """The points at which an equation holds."""
-        if equation.where is None:
-            return points
-        return points[self.domain.inside(equation.where, points)]
+        return points[equation.holds(self.domain, points)]
 
     def terms(self, operator: Operator, field: str | None = None) -> tuple[Term, ...]:
         """The operator's normal form as far as it acts on one unknown; by default on the only one.
@@ -313,8 +326,7 @@ ONLY = "u"
 def _fields(problem: Problem) -> tuple[str, ...]:
     """The unknowns that the operators name, checked against those listed."""
     axes = problem.domain.axes
-    sources: tuple[Equation | Condition, ...] = (*problem.equations, *problem.conditions)
-    expanded = {source.name: source.operator.expand(axes) for source in sources}
+    expanded = {s.name: s.operator.expand(axes) for s in problem.statements}
     seen = dict.fromkeys(t.field for terms in expanded.values() for t in terms if t.field)
     if problem.domain.regions:
         return _parts_of_regions(problem, tuple(seen))
@@ -338,7 +350,7 @@ def _fields(problem: Problem) -> tuple[str, ...]:
             f"({', '.join(listed)}): the system is under-determined, state at least as many "
             f"equations as unknowns"
         )
-    for source in sources:
+    for source in problem.statements:
         if len(listed) > 1 and any(t.field is None for t in expanded[source.name]):
             raise ValueError(
                 f"{source.name!r} does not say which unknown it acts on: write operator @ "

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from typing import Protocol
 
 import numpy as np
 
@@ -11,23 +10,14 @@ from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain, Extrusion
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
-from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
+from tessella.problem.statement import Applied
 
 TIME, START, END = "t", "tmin", "tmax"
 
 
-class Continued(Protocol):
-    """What a slab continues: something with a problem to which operators can be applied."""
-
-    @property
-    def problem(self) -> Problem: ...
-
-    def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array: ...
-
-
 def slab_problem(
-    problem: Problem, bounds: tuple[float, float], before: Continued | None = None
+    problem: Problem, bounds: tuple[float, float], before: Applied | None = None
 ) -> Problem:
     """The problem between two times, starting where the solution `before` ends."""
     first = starts(problem) if before is not None else ()
@@ -58,7 +48,7 @@ def until(problem: Problem, end: float) -> Problem:
     return dataclasses.replace(problem, domain=_between(problem.domain, low, end), exact=exact)
 
 
-def _continued(condition: Condition, before: Continued) -> Condition:
+def _continued(condition: Condition, before: Applied) -> Condition:
     """The condition with the value that the slab before has there."""
     direction = -np.eye(before.problem.domain.dimension)[before.problem.domain.axis_index(TIME)]
 

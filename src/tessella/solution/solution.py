@@ -110,16 +110,23 @@ class Solution(Sampled):
         return error_norms(self(at), self.problem.exact_values(at))
 
     def residual(self, points: ArrayLike) -> Array:
-        """The first equation's left side minus its right side at the points."""
-        x = self.problem.domain.points(points)
-        equation = self.problem.equations[0]
-        if equation.name == UNKNOWN:
+        """What is missed of the equations at the points: left side minus right side.
+
+        (n,) values where one equation holds at every point, else a column for each equation, NaN
+        where it does not hold.
+        """
+        x, equations = self.problem.domain.points(points), self.problem.equations
+        if equations[0].name == UNKNOWN:
             raise ValueError(
                 "this solution was loaded without its problem and knows no equation: "
                 "load(path, problem=...)"
             )
-        rhs = equation.rhs(x) if callable(equation.rhs) else equation.rhs
-        return self.apply(equation.operator, x) - rhs
+        found = np.full((len(x), len(equations)), np.nan)
+        for column, equation in enumerate(equations):
+            here = equation.holds(self.problem.domain, x)
+            found[here, column] = equation.defect(self, x[here])
+        alone = np.count_nonzero(~np.isnan(found), axis=1) == 1
+        return np.nansum(found, axis=1) if alone.all() else found
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """A picture of the solution, beside the exact one if known; saved if a path is given."""

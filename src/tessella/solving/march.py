@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
-import math
 import time
 from numbers import Integral
 from typing import Any
 
 import numpy as np
 
-from tessella.accuracy.estimate import Judgement, distance, held_out, residual
+from tessella.accuracy.estimate import Judgement, Look, compare, look
+from tessella.accuracy.held_out import held_out
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Extrusion
 from tessella.geometry.functions import function_values
@@ -28,7 +28,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
-from tessella.overlap.points import Grid, Rows
+from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
 from tessella.solution.marched import Marched, MarchReport, Slab
@@ -171,22 +171,20 @@ class _Walk:
         self.coarse: _Track | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
-        self.loss = self.coarse_loss = 0.0
+        self.losses, self.missed = np.zeros(2), 0.0
 
     def step(self, bounds: tuple[float, float]) -> None:
         start = time.perf_counter()
         solution = self.fine.step(self.problem, bounds, self.test_grid, self.progress)
-        rows = held_out(solution.problem)
-        weights = solution.report.weights
-        misfits = {r.source.name: residual(solution, [r], {r.source.name: 1.0}) for r in rows}
-        size = math.sqrt(sum(weights[name] * value**2 for name, value in misfits.items()))
-        guess = self._estimated(solution, size, rows, bounds)
+        seen = look(solution, held_out(solution.problem))
+        guess = self._estimated(seen, bounds)
         report = dataclasses.replace(solution.report, error_estimate=guess)
         self.solutions.append(dataclasses.replace(solution, report=report))
+        misfits = {defect.rows.source.name: defect.missed for defect in seen.defects}
         self.figures.append(
             Slab(
                 bounds[1],
-                size,
+                seen.loss,
                 {c.name: misfits[c.name] for c in starts(solution.problem)},
                 guess,
                 report.error,
@@ -195,18 +193,17 @@ class _Walk:
             )
         )
 
-    def _estimated(
-        self, solution: Solution, size: float, rows: list[Rows], bounds: tuple[float, float]
-    ) -> float | None:
-        """Of everything so far: how far the coarser march is away, times the ratio of residuals."""
+    def _estimated(self, seen: Look, bounds: tuple[float, float]) -> float | None:
+        """Of everything so far: how far the coarser march is away, times the ratio of residuals,
+        and at least what any slab misses of its data."""
         coarse = self._second()
         if coarse is None:
             return None
-        other = coarse.step(self.blind, bounds)
-        self.loss += size**2
-        self.coarse_loss += residual(other, held_out(other.problem), other.report.weights) ** 2
-        apart = distance(solution, other, rows)
-        return Judgement(math.sqrt(self.loss), math.sqrt(self.coarse_loss), apart).error
+        found = compare(seen, look(coarse.step(self.blind, bounds), seen.rows))
+        self.losses += np.array([found.residual, found.other_residual]) ** 2
+        self.missed = max(self.missed, found.missed)
+        own, other = np.sqrt(self.losses).tolist()
+        return Judgement(own, other, found.difference, missed=self.missed).error
 
     def _second(self) -> _Track | None:
         """The coarser march, if one is wanted; known once the first slab has chosen a solver."""

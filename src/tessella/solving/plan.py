@@ -8,37 +8,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tessella.accuracy import tuning
+from tessella.accuracy.scales import degrees, layers, total_degree
 from tessella.cells.shaped import thick_enough
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import Cell
 from tessella.geometry.box import Box
 from tessella.problem.problem import Problem
-from tessella.problem.scales import degrees, layers, total_degree
-
-FEATURES = {
-    1: (8, 12, 16, 20, 24, 32),
-    2: (40, 64, 80, 100, 125, 160, 200, 250, 300),
-    3: (60, 100, 130, 160, 200, 250, 300, 380, 480, 600),
-}
-"""Features per subdomain by dimension: few numbers, so that compiled programs are found again."""
-
-START = {1: 1, 2: 2, 3: 1}
-"""The rung of the first plan."""
-
-STRIDE = 2
-"""Rungs of that ladder climbed at once, unless one is predicted to be enough."""
-
-FINER = {1: 2.0, 2: 2.0, 3: 1.5}
-"""Factor between two numbers of subdomains, by the number of axes that are split."""
-
-FILLED = 0.7
-"""Part of the degree of a subdomain's features that the first plan counts on."""
-
-THINNER = 4
-"""Slabs are halved towards layers that are thinner than they are by this factor."""
-
-CROWD = {1: 256, 2: 128, 3: 48}
-"""The first plan has about so many subdomains at most, by dimension."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +38,7 @@ class Plan:
 
     @property
     def features(self) -> int:
-        return FEATURES[len(self.subdomains)][self.rung]
+        return tuning.FEATURES[len(self.subdomains)][self.rung]
 
     def work(self, new: float = 1.0) -> float:
         """Relative cost: a dense elimination per subdomain, of which a share is new, and one of the
@@ -71,14 +47,14 @@ class Plan:
         across = 1 - 1 / d
         return new * J * C**3 + (5 * C**across * J**across) ** 3
 
-    def richer(self, rungs: int = STRIDE) -> Plan | None:
-        top = len(FEATURES[len(self.subdomains)]) - 1
+    def richer(self, rungs: int = tuning.STRIDE) -> Plan | None:
+        top = len(tuning.FEATURES[len(self.subdomains)]) - 1
         rung = min(top, self.rung + rungs)
         return dataclasses.replace(self, rung=rung) if rung > self.rung else None
 
     def finer(self, axes: tuple[int, ...]) -> Plan:
         """More subdomains along some axes, all of one size."""
-        factor = FINER[len(axes)]
+        factor = tuning.FINER[len(axes)]
         split = tuple(
             math.ceil(factor * S) if i in axes else S for i, S in enumerate(self.subdomains)
         )
@@ -103,16 +79,16 @@ def first_plan(problem: Problem) -> Plan:
     least = [
         max(few, round(start * side / max(sides))) for few, side in zip(fewest, sides, strict=True)
     ]
-    filled = FILLED * total_degree(FEATURES[d][START[d]], d)
+    filled = tuning.FILLED * total_degree(tuning.FEATURES[d][tuning.START[d]], d)
     asked = np.maximum(1.0, np.array(degrees(problem)) / filled)
-    asked *= min(1.0, CROWD[d] / float(np.prod(asked))) ** (1 / d)
+    asked *= min(1.0, tuning.CROWD[d] / float(np.prod(asked))) ** (1 / d)
     counts = [max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)]
     tiling = Tiling(domain, counts)
     if not isinstance(domain, Box):
-        return Plan((), rung=START[d]).tiled(thick_enough(tiling))
+        return Plan((), rung=tuning.START[d]).tiled(thick_enough(tiling))
     for axis, rates in enumerate(layers(problem)):
         for side, rate in enumerate(rates):
             thick = 2 * filled / max(rate, 1e-300)
-            if tiling.along(axis)[-side] > THINNER * thick:
+            if tiling.along(axis)[-side] > tuning.THINNER * thick:
                 tiling = tiling.towards(axis, side, thick)
-    return Plan((), rung=START[d]).tiled(tiling)
+    return Plan((), rung=tuning.START[d]).tiled(tiling)

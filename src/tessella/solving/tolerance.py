@@ -19,8 +19,11 @@ from numbers import Real
 
 import numpy as np
 
-from tessella.accuracy.estimate import Judgement, Look, compare, held_out, look, loss
-from tessella.accuracy.marking import coarse_axes, errors, split
+from tessella.accuracy import tuning
+from tessella.accuracy.defects import in_cells
+from tessella.accuracy.estimate import Judgement, Look, compare, look
+from tessella.accuracy.held_out import held_out
+from tessella.accuracy.marking import coarse_axes, split
 from tessella.cells.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.stopwatch import Stopwatch
@@ -28,27 +31,7 @@ from tessella.overlap.points import Rows
 from tessella.problem.problem import Problem
 from tessella.solution.report import Step
 from tessella.solution.solution import Solution
-from tessella.solving.plan import FEATURES, STRIDE, Plan, first_plan
-
-SMALLEST_TOLERANCE = 1e-13
-"""Below this double precision leaves nothing to refine."""
-
-NONE, FAR = 0.05, 1e4
-"""Two solutions further apart than this, or with residuals further apart than this factor: the
-worse one is none, or too bad to say how good the better one is. Other bandwidths say more."""
-
-ALIKE = 3.0
-"""Other bandwidths on the same boxes of different size miss the same things: they lower an estimate
-by this factor at most."""
-
-WORTH = 4.0
-"""Features that lower the residual by less than this were not what was missing."""
-
-STALLED, TIMES = 1.3, 3
-"""The refinement ends after so many steps in a row that lower the residual by less than this."""
-
-BANDWIDTHS = (0.7, 1.0, 1.4)
-"""Multiples of the default bandwidth that are tried once."""
+from tessella.solving.plan import Plan, first_plan
 
 
 def _cut_alike(one: Solution, other: Solution) -> bool:
@@ -99,9 +82,10 @@ def check(problem: Problem, tol: float) -> None:
         raise ValueError(
             f"tol={tol!r} is no tolerance: it is relative to the spread of the solution, e.g. 1e-2"
         )
-    if tol < SMALLEST_TOLERANCE:
+    if tol < tuning.SMALLEST_TOLERANCE:
         raise ValueError(
-            f"tol={tol!r} is below what double precision allows: use {SMALLEST_TOLERANCE:g} or more"
+            f"tol={tol!r} is below what double precision allows: use "
+            f"{tuning.SMALLEST_TOLERANCE:g} or more"
         )
     axes = problem.domain.axes
     order = max(sum(t.orders) for e in problem.equations for t in e.operator.expand(axes))
@@ -120,7 +104,7 @@ def check(problem: Problem, tol: float) -> None:
                 f"constant: add a condition on its value, e.g. Dirichlet on one face, "
                 f"or MeanZero()"
             )
-    if problem.domain.dimension not in FEATURES:
+    if problem.domain.dimension not in tuning.FEATURES:
         raise ValueError(
             f"tol works in 1, 2 and 3 dimensions (time counts), got {problem.domain.dimension}: "
             f"choose subdomains and features yourself"
@@ -182,7 +166,7 @@ class _Walk:
         while not self.met:
             richer = plan.richer(self._rungs()) if smooth else None
             following = richer or self._finer(plan)
-            if self.slow >= TIMES:
+            if self.slow >= tuning.TIMES:
                 return self._stalled()
             expected = self.compiling + self.rate * following.work()
             spent = time.perf_counter() - self.started
@@ -193,8 +177,8 @@ class _Walk:
                 )
             gain = self._take(following, "features" if richer else "subdomains")
             plan = following
-            self.slow = self.slow + 1 if gain < STALLED else 0
-            smooth = gain >= WORTH
+            self.slow = self.slow + 1 if gain < tuning.STALLED else 0
+            smooth = gain >= tuning.WORTH
             exhausted = not tuned and plan.richer() is None and not self.met
             if smooth and ((self.met and self.far) or exhausted):
                 plan, tuned = self._tuned(plan), True
@@ -210,9 +194,9 @@ class _Walk:
         axes, tiling = coarse_axes(last), last.basis.decomposition
         if not isinstance(tiling, Tiling):
             return plan.finer(axes)
-        found = errors(last, self.rows)
+        found = in_cells(last, self.rows)
         whole = float(np.linalg.norm(found))
-        if whole * STALLED < self.whole:
+        if whole * tuning.STALLED < self.whole:
             self.slow = 0
         self.whole = whole
         finer = split(tiling, found, axes)
@@ -221,18 +205,18 @@ class _Walk:
     def _rungs(self) -> int:
         """One rung where the last gain of features says that it is enough, else the stride."""
         if len(self.steps) < 2 or self.estimate is None or self.steps[-1].change != "features":
-            return STRIDE
+            return tuning.STRIDE
         d = len(self.steps[-1].subdomains)
         old, new = (step.features ** (1 / d) for step in self.steps[-2:])
         decades = math.log(max(self.steps[-2].residual / self.steps[-1].residual, 1.0))
-        ladder = FEATURES[d]
+        ladder = tuning.FEATURES[d]
         following = ladder[min(ladder.index(self.steps[-1].features) + 1, len(ladder) - 1)]
         promised = decades * (following ** (1 / d) - new) / max(new - old, 1e-9)
-        return 1 if self.estimate * math.exp(-promised) < self.tol / 2 else STRIDE
+        return 1 if self.estimate * math.exp(-promised) < self.tol / 2 else tuning.STRIDE
 
     def _tuned(self, plan: Plan) -> Plan:
         """The bandwidth with the smallest held-out residual of three."""
-        for factor in BANDWIDTHS:
+        for factor in tuning.BANDWIDTHS:
             if factor != plan.bandwidth:
                 trial = dataclasses.replace(plan, bandwidth=factor)
                 self._take(trial, "bandwidth")
@@ -252,7 +236,7 @@ class _Walk:
         if change != "bandwidth":
             self.by_structure = self.estimate or 0.0
         elif not solution.basis.decomposition.equal and self.estimate is not None:
-            self.estimate = max(self.estimate, self.by_structure / ALIKE)
+            self.estimate = max(self.estimate, self.by_structure / tuning.ALIKE)
         if found.gain > 1:
             self.best, self.best_seen = solution, self.seen
         if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
@@ -286,13 +270,13 @@ class _Walk:
         """A solution compared with the best one so far, whose estimate follows."""
         self.seen = look(solution, self.rows)
         if not self.steps:
-            own = loss(self.seen)
+            own = self.seen.loss
             return Judgement(own, math.inf, math.nan)
         found = compare(self.seen, self.best_seen)
         span = max(found.gain, 1 / max(found.gain, 1e-300))
         if found.gain > 1 or span < self.span:
             self.span, self.estimate = span, found.error
-            self.far = found.difference > NONE or span > FAR
+            self.far = found.difference > tuning.NONE or span > tuning.FAR
         return found
 
     def surest(self) -> tuple[Solution, float | None]:

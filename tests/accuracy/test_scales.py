@@ -6,7 +6,7 @@ import pytest
 
 import tessella as ts
 from tessella.accuracy.marking import coarse_axes
-from tessella.problem.scales import degrees, total_degree
+from tessella.accuracy.scales import degrees, total_degree
 
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 

@@ -16,32 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import legendre
 
+from tessella.accuracy import tuning
 from tessella.geometry.box import Box
 from tessella.geometry.functions import Function
 from tessella.geometry.gauss import gauss_rule
 from tessella.machine.arrays import Array
 from tessella.problem.operators import NormalComponent, Term, symbol
 from tessella.problem.problem import Problem
-
-NODES, LINES = 96, 6
-"""Gauss points on a line through the domain, and lines along every axis."""
-
-VISIBLE = 1e-2
-"""What a polynomial leaves of a function of unit size, for its degree to count as enough."""
-
-THIN, CALM = 100, 20
-"""Degrees from which layers are thin, and degrees that are enough between such layers."""
-
-TURNING = 0.05
-"""Exponents whose imaginary part is at least this part of the real one are oscillations."""
-
-BESIDE, VANISHED = 1e-6, 1e-13
-"""How far beside an end its coefficients are taken, in parts of the side, and which of them count
-as zero, in parts of the largest."""
-
-FEW = 32
-"""Points at which exponents are looked at."""
-
 
 SEED = 20_021
 
@@ -62,18 +43,20 @@ def degrees(problem: Problem) -> tuple[int, ...]:
     for function, fixed in _data(problem) if isinstance(domain, Box) else ():
         for axis in range(domain.dimension):
             if fixed is None or fixed[0] != axis:
-                lines = lines_along(domain.lower, domain.upper, axis, NODES, draw)
+                lines = lines_along(domain.lower, domain.upper, axis, tuning.NODES, draw)
                 if fixed is not None:
                     lines[..., fixed[0]] = fixed[1]
                 found[axis] = max(found[axis], _degree(function, lines))
-    inside = domain.scatter(NODES, draw)
+    inside = domain.scatter(tuning.NODES, draw)
     graded = np.array([isinstance(domain, Box) and a not in domain.periodic for a in domain.axes])
     for equation, field in itertools.product(problem.equations, problem.fields):
         terms = problem.terms(equation.operator, field)
         asked = np.ceil(_wavenumbers(terms, inside) * (domain.upper - domain.lower) / 2)
-        calm = np.array([not _oscillates(own) for own in _exponents(terms, inside[:FEW])])
-        calm &= graded & (asked > THIN)
-        found = np.maximum(found, np.where(calm, CALM, asked))
+        calm = np.array(
+            [not _oscillates(own) for own in _exponents(terms, inside[: tuning.EXPONENTS])]
+        )
+        calm &= graded & (asked > tuning.THIN)
+        found = np.maximum(found, np.where(calm, tuning.CALM, asked))
     return tuple(int(n) for n in found)
 
 
@@ -90,9 +73,9 @@ def layers(problem: Problem) -> tuple[tuple[float, float], ...]:
     draw = np.random.default_rng(SEED)
     for axis, name in enumerate(domain.axes):
         for side in (0, 1) if name not in domain.periodic else ():
-            on_end = domain.scatter(FEW, draw)
+            on_end = domain.scatter(tuning.EXPONENTS, draw)
             low, high = domain.bounds[axis]
-            inwards = (1 - 2 * side) * BESIDE * (high - low)
+            inwards = (1 - 2 * side) * tuning.BESIDE * (high - low)
             on_end[:, axis] = domain.bounds[axis][side] + inwards
             for equation, field in itertools.product(problem.equations, problem.fields):
                 rates = _exponents(problem.terms(equation.operator, field), on_end)[axis].real
@@ -158,7 +141,7 @@ def _exponents(terms: Sequence[Term], points: Array) -> list[Array]:
         zero = np.zeros(len(points))
         polynomials = np.stack([pure.get(j, zero) for j in range(top, -1, -1)], axis=1)
         size = np.max(np.abs(polynomials), axis=1, keepdims=True)
-        polynomials = np.where(np.abs(polynomials) > VANISHED * size, polynomials, 0.0)
+        polynomials = np.where(np.abs(polynomials) > tuning.VANISHED * size, polynomials, 0.0)
         roots = [np.roots(p) for p in np.unique(polynomials, axis=0)]
         found.append(np.concatenate([nothing, *roots]))
     return found
@@ -167,15 +150,15 @@ def _exponents(terms: Sequence[Term], points: Array) -> list[Array]:
 def _oscillates(exponents: Array) -> bool:
     """Whether solutions turn as they grow or decay."""
     turn = np.max(np.abs(exponents.imag), initial=0.0)
-    return bool(turn >= TURNING * np.max(np.abs(exponents.real), initial=0.0))
+    return bool(turn >= tuning.TURNING * np.max(np.abs(exponents.real), initial=0.0))
 
 
 def lines_along(
     lower: Array, upper: Array, axis: int, nodes: int, draw: np.random.Generator
 ) -> Array:
-    """Gauss points on random lines along an axis of a box, shape (LINES, nodes, d)."""
+    """Gauss points on random lines along an axis of a box, shape (tuning.LINES, nodes, d)."""
     d = len(lower)
-    share = np.repeat(draw.random((LINES, 1, d)), nodes, axis=1)
+    share = np.repeat(draw.random((tuning.LINES, 1, d)), nodes, axis=1)
     share[..., axis] = (gauss_rule(nodes)[0] + 1) / 2
     return lower + (upper - lower) * share
 
@@ -201,4 +184,4 @@ def _degree(function: Function, lines: Array) -> int:
     values = values.reshape(shape)
     energy = spectrum(values[np.all(np.isfinite(values), axis=1)]).sum(axis=0)
     left = np.cumsum(energy[::-1])[::-1]
-    return int(np.count_nonzero(left > VISIBLE**2 * left[0]) - 1) if left[0] > 0 else 0
+    return int(np.count_nonzero(left > tuning.VISIBLE**2 * left[0]) - 1) if left[0] > 0 else 0

@@ -1,0 +1,87 @@
+"""Points that no system has seen: random ones, and more where the data are peaked."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from tessella.accuracy import tuning
+from tessella.machine.arrays import Array
+from tessella.overlap.points import Rows
+from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
+from tessella.problem.problem import Equation, Problem
+
+SEED = 20_011
+"""Of the held-out points; no system's points are random, so none of them coincide."""
+
+
+def held_out(problem: Problem, thorough: bool = False, peaked: bool = True) -> list[Rows]:
+    """Every equation and condition at random points, which no grid contains; measurements where
+    they were made. Data are looked at for peaks, `thorough` at four times as many points, unless
+    only coefficients matter (not `peaked`)."""
+    domain = problem.domain
+    draw, peaks = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
+    scale = 4 if thorough else 1
+
+    interior = domain.scatter(tuning.INTERIOR, draw)
+    rows = []
+    for equation in problem.equations:
+        part = Rows(equation, problem.within(equation, interior))
+        many = partial(_inside, problem, equation, peaks, scale)
+        rows.append(_with_peaks(part, many, peaks) if peaked else part)
+    for condition in problem.conditions:
+        if isinstance(condition, IntegralCondition):
+            share = float(np.prod(domain.upper - domain.lower)) / len(interior)
+            rows.append(Rows(condition, interior, measure=np.full(len(interior), share)))
+            continue
+        count = tuning.PER_FACE * (tuning.NARROW if callable(condition.on) else 1)
+        sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
+        part = Rows(condition, *condition.places(domain, sample))
+        if peaked and not isinstance(condition, PointCondition):
+            part = _with_peaks(part, partial(_on, problem, condition, peaks, scale), peaks)
+        rows.append(part)
+    return rows
+
+
+def _inside(
+    problem: Problem, equation: Equation, draw: np.random.Generator, scale: int, count: int
+) -> tuple[Array, None]:
+    return problem.within(equation, problem.domain.scatter(scale * count, draw)), None
+
+
+def _on(
+    problem: Problem, condition: Condition, draw: np.random.Generator, scale: int, count: int
+) -> tuple[Array, Array]:
+    domain = problem.domain
+    sample = partial(domain.scatter_on, count=scale * count // 4, draw=draw, around=domain)
+    return condition.places(domain, sample)
+
+
+def _with_peaks(
+    part: Rows, pool: Callable[[int], tuple[Array, Array | None]], draw: np.random.Generator
+) -> Rows:
+    """Rows with as many points again where peaked data are large, and shares that make up for it.
+
+    A source too narrow for any of the held-out points would be missed by all solutions alike.
+    """
+    statement = part.source
+    if not callable(statement.given):
+        return part
+    x, normals = pool(tuning.POOL.get(part.points.shape[1], tuning.POOL[3]))
+    squares = statement.values(x) ** 2
+    total = float(squares.sum())
+    if total == 0 or not math.isfinite(total):
+        return part
+    few = max(1, int(tuning.NARROW_PART * len(x)))
+    if float(np.partition(squares, len(x) - few)[-few:].sum()) < tuning.HELD * total:
+        return part
+    chosen = draw.choice(len(x), len(part.points), p=squares / total)
+    points = np.concatenate([part.points, x[chosen]])
+    own = np.concatenate([statement.values(part.points) ** 2, squares[chosen]])
+    shares = 1 / (1 + own / squares.mean())
+    if part.normals is not None and normals is not None:
+        normals = np.concatenate([part.normals, normals[chosen]])
+    return Rows(statement, points, normals, shares=shares / shares.sum())
