@@ -18,7 +18,7 @@ from tessella.cells.factors import factor_cells
 from tessella.cells.system import cell_system
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
-from tessella.solving.solve import parts
+from tessella.solving.method import Method
 
 FEATURES = 140
 SCALES = (3, 4, 5, 6, 7)
@@ -102,7 +102,7 @@ def another_right_side() -> None:
     rows = []
     for kind in ("constant", "variable"):
         problem = dataclasses.replace(_case(kind, 6).stated(), exact=None)
-        chosen = parts(problem, coupling="interfaces", subdomains=32, features=FEATURES)
+        chosen = Method(coupling="interfaces", subdomains=32, features=FEATURES).parts(problem)
         assert not isinstance(chosen.basis, ts.Multilevel)
         for _ in range(2):
             start = time.perf_counter()

@@ -196,7 +196,10 @@ def mistake(monkeypatch, capsys):
     [
         (["solve", "laplce"], "unknown problem 'laplce': did you mean 'laplace'? the gallery has"),
         (["solve", "wave", "--preset", "fast"], "wave has no preset 'fast': choose one of as-run"),
-        (["solve", "wave", "--set", "speed=3"], "unknown setting 'speed' for wave: its parameters"),
+        (
+            ["solve", "wave", "--set", "speed=3"],
+            "wave has no setting 'speed': there are lambda, T, c",
+        ),
         (["solve", "wave", "--solver", "magic"], "unknown solver 'magic': choose one of"),
         (["solve", "wave", "--set", "lambda"], "--set needs KEY=VALUE, got 'lambda'"),
         (["solve", "wave", "--set", "lambda="], "--set needs KEY=VALUE, got 'lambda='"),
@@ -206,7 +209,10 @@ def mistake(monkeypatch, capsys):
         (["solve", "wave", "--set", "features=0"], "features must be a whole number >= 1, got 0"),
         (["solve", "wave", "--set", "overlap=0.5"], "overlap=0.5 leaves"),
         (["solve", "wave", "--set", "subdomains=4000"], "GiB are free: use fewer features"),
-        (["solve", "wave", "--solver", "pinn", "--set", "sigma=1"], "unknown setting 'sigma' for"),
+        (
+            ["solve", "wave", "--solver", "pinn", "--set", "sigma=1"],
+            "wave has no setting 'sigma': there are",
+        ),
         (["solve", "wave", "--solver", "pinn", "--condition"], "a pinn has no condition numbers"),
         (["solve", "wave", "--checkpoint", "a.npz"], "only pinn and fbpinn keep checkpoints, not"),
         (["solve", "wave", "--json", "no/such/folder/u.json"], "does not exist: create it first"),

@@ -47,6 +47,7 @@ from tessella.solution.files import load
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solving.march import march
+from tessella.solving.method import Method
 from tessella.solving.solve import solve
 from tessella.version import __version__
 
@@ -100,6 +101,7 @@ __all__ = [
     "Marched",
     "MeanZero",
     "Measured",
+    "Method",
     "Multilevel",
     "NestedQR",
     "Neumann",

@@ -110,13 +110,15 @@ def solve(
             "settings": changes,
             "progress": show,
             "tol": tol,
-            "patience": patience,
+            "patience": None if tol is None else patience,
         }
         solution: Solution | Marched
         if slabs is not None:
             solution = entry.march(preset, slabs, **common)
         else:
-            solution = entry.solve(preset, condition=condition, checkpoint=checkpoint, **common)
+            solution = entry.solve(
+                preset, condition=condition or None, checkpoint=checkpoint, **common
+            )
     quiet = json_file is not None and str(json_file) == "-"
     if not quiet:
         console.print(str(solution), highlight=False, soft_wrap=True)

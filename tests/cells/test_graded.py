@@ -15,7 +15,7 @@ from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.system import cell_system
 from tessella.linalg.rrqr import RRQR
-from tessella.solving.algorithm import run
+from tessella.solving.algorithm import Parts, run
 
 LINE = ts.Box(x=(0, 1))
 
@@ -174,7 +174,7 @@ def test_what_stays_is_not_factored_again_and_the_answer_is_the_same():
 
     def solved(own, shelf):
         basis = ts.CellBasis(own, default_features(30, 2))
-        return run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), Merging(), shelf=shelf)
+        return run(SMOOTH, Parts(basis, ts.Grid(2.0), RRQR(1e-14), Merging()), shelf=shelf)
 
     first = solved(tiling, shelf)
     assert first.report.reused_subdomains == 0
@@ -213,10 +213,10 @@ def test_other_features_or_coefficients_are_not_taken_from_the_shelf():
     ]
     for problem, features, seed, rule in variants:
         basis = ts.CellBasis(tiling, features, seed)
-        report = run(problem, basis, ts.Grid(2.0), rule, Merging(), shelf=shelf).report
+        report = run(problem, Parts(basis, ts.Grid(2.0), rule, Merging()), shelf=shelf).report
         assert report.reused_subdomains == 0
     basis = ts.CellBasis(tiling, drawn)
-    coarse = run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-2), Merging(), shelf=shelf).report
+    coarse = run(SMOOTH, Parts(basis, ts.Grid(2.0), RRQR(1e-2), Merging()), shelf=shelf).report
     assert coarse.reused_subdomains == 0 and coarse.columns_kept < coarse.columns
 
 
@@ -226,7 +226,7 @@ def test_a_draw_that_was_forgotten_is_not_mistaken_for_another(monkeypatch):
     shelf = Shelf()
     for seed in range(60):
         basis = ts.CellBasis(ts.Tiling(PLANE, 2), default_features(8, 2), seed)
-        report = run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), Merging(), shelf=shelf).report
+        report = run(SMOOTH, Parts(basis, ts.Grid(2.0), RRQR(1e-14), Merging()), shelf=shelf).report
         assert report.reused_subdomains == 0
 
 
@@ -245,7 +245,7 @@ def test_a_shelf_that_is_too_small_changes_nothing():
     x = PLANE.grid((9, 9))
 
     def solved(shelf):
-        return run(SMOOTH, basis, ts.Grid(2.0), RRQR(1e-14), Merging(), shelf=shelf)(x)
+        return run(SMOOTH, Parts(basis, ts.Grid(2.0), RRQR(1e-14), Merging()), shelf=shelf)(x)
 
     large = Shelf()
     expected = solved(large)
@@ -273,7 +273,7 @@ def test_an_integral_is_the_same_with_and_without_a_shelf():
     shelf = Shelf()
     for tiling in (ts.Tiling(PLANE, 4), ts.Tiling(PLANE, 4).refined([5])):
         basis = ts.CellBasis(tiling, default_features(60, 2))
-        solution = run(problem, basis, ts.Grid(2.0), RRQR(1e-14), Merging(), shelf=shelf)
+        solution = run(problem, Parts(basis, ts.Grid(2.0), RRQR(1e-14), Merging()), shelf=shelf)
         assert solution.report.error["l2_relative"] < 1e-4
         assert float(solution.integral()) == pytest.approx(mean, abs=1e-6)
 

@@ -13,7 +13,8 @@ from tessella.problem.slabs import until
 from tessella.solution.marched import Slab
 from tessella.solving.algorithm import Factored
 from tessella.solving.march import _Track
-from tessella.solving.solve import SIDE_BY_SIDE_POINTS, SIDE_BY_SIDE_SIGMA, with_basis
+from tessella.solving.method import CELL_POINTS, CELL_SIGMA
+from tessella.solving.plan import on_basis
 
 PI = np.pi
 SIDE = {"subdomains": (2, 1), "features": 60, "coupling": "interfaces"}
@@ -165,14 +166,14 @@ def test_a_tolerance_solves_every_slab_with_the_numbers_it_tried(monkeypatch):
     module, used = importlib.import_module("tessella.solving.march"), []
 
     def spy(basis):
-        used.append(with_basis(basis))
+        used.append(on_basis(basis))
         return used[-1]
 
-    monkeypatch.setattr(module, "with_basis", spy)
+    monkeypatch.setattr(module, "on_basis", spy)
     marched = ts.march(wave(1.0), 2, tol=1e-1)
     assert used[0].basis == marched.slabs[0].basis
     chosen = used[0].collocation.oversampling, used[0].filter.sigma
-    assert chosen == (SIDE_BY_SIDE_POINTS, SIDE_BY_SIDE_SIGMA)
+    assert chosen == (CELL_POINTS, CELL_SIGMA)
 
 
 def test_a_march_is_judged_as_a_solve_is():
@@ -525,7 +526,9 @@ def test_slabs_are_counted(slabs):
 
 
 def test_arguments_are_those_of_solve():
-    with pytest.raises(TypeError, match=r"no argument 'featurs': it takes slabs.*features"):
+    with pytest.raises(
+        TypeError, match=r"march\(\) has no argument 'featurs': did you mean 'features'\?"
+    ):
         ts.march(wave(), 2, subdomains=2, featurs=10)
     with pytest.raises(ValueError, match="leave out subdomains"):
         ts.march(wave(), 2, tol=1e-3, subdomains=2)

@@ -103,9 +103,9 @@ def test_no_choice_reads_the_exact_solution():
 
 
 def run_with(problem, basis):
-    from tessella.solving.algorithm import run
+    from tessella.solving.algorithm import Parts, run
 
-    return run(problem, basis, Grid(2.0), ts.RRQR(1e-14))
+    return run(problem, Parts(basis, Grid(2.0), ts.RRQR(1e-14)))
 
 
 def test_the_exact_solution_is_looked_at_once_to_report_the_error():

@@ -7,7 +7,7 @@ import difflib
 from tessella.gallery.complex_waves import HELMHOLTZ_COMPLEX, SCHROEDINGER
 from tessella.gallery.diffusion import ANISOTROPIC_HEAT, HEAT, POISSON_3D, VARIABLE_POISSON
 from tessella.gallery.elasticity import BEAM
-from tessella.gallery.entry import TRAINED, Entry, Method, Network, Preset
+from tessella.gallery.entry import TRAINED, Entry, Network, Preset, PresetMethod
 from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
 from tessella.gallery.layers import ADVECTION_DIFFUSION, FRONT, REACTION_DIFFUSION
@@ -68,4 +68,4 @@ def get(name: str) -> Entry:
     return ENTRIES[name]
 
 
-__all__ = ["ENTRIES", "TRAINED", "Entry", "Method", "Network", "Preset", "get", "names"]
+__all__ = ["ENTRIES", "TRAINED", "Entry", "Network", "Preset", "PresetMethod", "get", "names"]

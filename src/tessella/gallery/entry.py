@@ -10,14 +10,13 @@ from numbers import Real
 from pathlib import Path
 from typing import Any
 
-from tessella.cells.basis import CellBasis, default_features
-from tessella.cells.shaped import off_regions
-from tessella.cells.solvers import CELL_SOLVERS, solver_named
-from tessella.cells.tiling import Tiling
+from tessella.cells.basis import default_features
+from tessella.cells.solvers import CELL_SOLVERS
 from tessella.features.enrichment import Enrichment
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.functions import Function
 from tessella.linalg.iterative.iteration import Progress
+from tessella.linalg.solvers import SOLVERS
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
@@ -25,12 +24,14 @@ from tessella.problem.problem import Problem
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solving.march import march
-from tessella.solving.solve import COUPLINGS, SIDE_BY_SIDE_SIGMA, for_fields, solve
+from tessella.solving.method import CELL_POINTS, CELL_SIGMA, ITERATIVE, Method, unknown
+from tessella.solving.solve import solve
 
 
-@dataclass(frozen=True)
-class Method:
-    """Every number of the method that a preset fixes and `--set` may change."""
+@dataclass(frozen=True, kw_only=True)
+class PresetMethod(Method):
+    """Every number of the method that a preset fixes and `--set` may change: a `Method` with
+    nothing left open, unless told otherwise as in the paper's runs."""
 
     subdomains: int | tuple[int, ...] = 8
     overlap: float | tuple[float, ...] = 2.0
@@ -47,11 +48,9 @@ class Method:
     btol: float = 0.0
     track_every: int = 1
     coupling: str = "overlap"
-    """Or "interfaces": subdomains side by side, joined by maps; `overlap` then plays no part."""
     trace_degree: int | None = None
     shared: bool = True
     solver: str = "rrqr-lsqr"
-    """What `solver=None` means."""
     enriched: int = 0
     """How many of the problem's enrichment functions are columns of every subdomain."""
     cutoff: float = 1e-15
@@ -60,11 +59,24 @@ class Method:
     """True adds as-cg's pseudo-inverses up one by one, where all of them at once do not fit."""
 
     @property
-    def own_solver(self) -> str:
-        """The solver if none is named; cells, which `--set coupling=interfaces` may have put in
-        the place of overlapping subdomains, choose their own."""
-        other = self.coupling == "interfaces" and self.solver not in CELL_SOLVERS
-        return "auto" if other else self.solver
+    def settings(self) -> dict[str, Any]:
+        """The numbers, for records."""
+        return {name: getattr(self, name) for name in self.__annotations__}
+
+    def choices(self, solver: str | None = None, **others: Any) -> Method:
+        """What `solve` is told: the numbers that have a meaning for this coupling and solver.
+
+        Cells, which `--set coupling=interfaces` may have put in the place of overlapping
+        subdomains, choose their own solver if none is named."""
+        cells = self.coupling == "interfaces"
+        if solver is None:
+            solver = "auto" if cells and self.solver not in CELL_SOLVERS else self.solver
+        kind = (SOLVERS | CELL_SOLVERS).get(solver.removeprefix("rrqr-"))
+        has = {field.name for field in dataclasses.fields(kind)} if kind else set()
+        idle = {name for name in ITERATIVE if name not in has} | {"enriched", "solver"}
+        idle |= {"overlap"} if cells else {"trace_degree", "shared"}
+        kept = {name: value for name, value in self.settings.items() if name not in idle}
+        return Method(**kept, solver=solver, **others)
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,9 @@ class TrainedMethod:
 
 TRAINED = ("pinn", "fbpinn")
 
+CHOICES = ("seed", "solver", "condition", "tol", "patience")
+"""What may be chosen beside a preset and its settings."""
+
 
 @dataclass(frozen=True)
 class Network:
@@ -103,7 +118,7 @@ class Preset:
     """Problem parameters, method, networks of the baselines, and where the error is measured."""
 
     parameters: Mapping[str, float]
-    method: Method
+    method: PresetMethod
     build: Callable[..., Problem]
     test_counts: Callable[[tuple[int, ...]], tuple[int, ...]]
     notes: str = ""
@@ -123,7 +138,7 @@ class Preset:
         """The numbers of the baseline of this name."""
         method, network = self.method, self.networks[solver]
         shared = {f.name for f in dataclasses.fields(TrainedMethod)} - {"depth", "track_every"}
-        own = {k: v for k, v in dataclasses.asdict(method).items() if k in shared}
+        own = {k: v for k, v in method.settings.items() if k in shared}
         return TrainedMethod(hidden=network.hidden, depth=network.depth, **own)
 
 
@@ -134,6 +149,13 @@ class Entry:
     name: str
     summary: str
     presets: Mapping[str, Preset] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        lines = [f"{self.name}: {self.summary}"]
+        for name, preset in self.presets.items():
+            numbers = ", ".join(f"{key}={value:g}" for key, value in preset.parameters.items())
+            lines.append(f"  {name} ({numbers or 'no parameters'})  {preset.notes}".rstrip())
+        return "\n".join(lines)
 
     @property
     def first(self) -> str:
@@ -164,135 +186,110 @@ class Entry:
         self,
         preset: str | None = None,
         *,
-        seed: int = 0,
-        solver: str | None = None,
         settings: Mapping[str, Any] | None = None,
-        condition: bool = False,
-        progress: Progress | None = None,
         checkpoint: str | Path | None = None,
-        tol: float | None = None,
-        patience: float = 120.0,
+        progress: Progress | None = None,
+        **choices: Any,
     ) -> Solution:
         """Solve with a preset, some of its numbers replaced by `settings`.
 
-        `solver` is a linear solver's name, or "pinn" or "fbpinn" for a network of the paper's size
-        trained on the same points; that one may keep its state in the file `checkpoint`. With `tol`
-        only the preset's problem counts, and the method is chosen to meet the tolerance.
+        `choices` are `seed`, `solver`, `condition`, `tol` and `patience`. `solver` is a linear
+        solver's name, or "pinn" or "fbpinn" for a network of the paper's size trained on the same
+        points; that one may keep its state in the file `checkpoint`. With `tol` only the preset's
+        problem counts, and the method is chosen to meet the tolerance.
         """
-        preset = preset or self.first
-        if tol is not None:
-            if solver is not None or condition or checkpoint is not None:
+        preset, settings = preset or self.first, settings or {}
+        given = Method.of(choices, f"{self.name}.solve", takes=CHOICES).given
+        trained = given.get("solver") in TRAINED
+        if "tol" in given:
+            if checkpoint is not None or given.keys() & {"solver", "condition"}:
                 raise ValueError("tol chooses the method: leave out solver, condition, checkpoint")
-            return self._to_tolerance(preset, seed, settings or {}, tol, patience, progress)
-        if solver in TRAINED:
-            if condition:
-                raise ValueError(f"a {solver} has no condition numbers: leave out `condition`")
-            return self._train(preset, seed, solver, settings or {}, progress, checkpoint)
+            solution = self._to_tolerance(preset, settings, given, progress)
+            return _recorded(solution, preset, {})
+        if trained and given.get("condition"):
+            raise ValueError(f"a {given['solver']} has no condition numbers: leave out `condition`")
+        if trained:
+            return self._train(preset, settings, given, progress, checkpoint)
         if checkpoint is not None:
-            raise ValueError(f"only {' and '.join(TRAINED)} keep checkpoints, not {solver!r}")
-        chosen = self.preset(preset)
-        problem, basis, method = self.parts(preset, seed, settings)
-        options = {k: getattr(method, k) for k in _ITERATIVE}
-        rule, engine = solver_named(solver or method.own_solver, method.sigma, options)
-        solution = solve(
-            problem,
-            basis=basis,
-            collocation=Grid(method.oversampling),
-            filter=rule,
-            solver=engine or "auto",
-            test_grid=Grid(points_per_axis=chosen.test_counts(basis.decomposition.subdomains)),
-            condition=condition,
-            progress=progress,
-        )
-        report = dataclasses.replace(
-            solution.report, preset=preset, settings=dataclasses.asdict(method)
-        )
-        return dataclasses.replace(solution, report=report)
+            raise ValueError(
+                f"only {' and '.join(TRAINED)} keep checkpoints, not {given.get('solver')!r}"
+            )
+        problem, method, enrichment = self._chosen(preset, settings)
+        whole = method.choices(**given, enrichment=enrichment)
+        counts = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
+        grid = Grid(points_per_axis=self.preset(preset).test_counts(counts))
+        whole = dataclasses.replace(whole, test_grid=grid)
+        return _recorded(solve(problem, whole, progress=progress), preset, method.settings)
 
     def march(
         self,
         preset: str | None = None,
         slabs: int = 20,
         *,
-        seed: int = 0,
-        solver: str | None = None,
         settings: Mapping[str, Any] | None = None,
         progress: Progress | None = None,
-        tol: float | None = None,
-        patience: float = 120.0,
+        **choices: Any,
     ) -> Marched:
         """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab."""
-        preset = preset or self.first
-        if solver in TRAINED:
-            raise ValueError(f"slabs are solved by features, not by a {solver}: leave out slabs")
-        how: dict[str, Any]
-        if tol is not None:
-            if solver is not None:
-                raise ValueError(f"tol chooses the method: leave out solver={solver!r}")
-            problem, kept = self._stated(preset, settings or {}), {}
-            how = {"tol": tol, "patience": patience, "seed": seed}
+        preset, settings = preset or self.first, settings or {}
+        given = Method.of(choices, f"{self.name}.march", takes=CHOICES).given
+        if given.get("solver") in TRAINED:
+            raise ValueError(
+                f"slabs are solved by features, not by a {given['solver']}: leave out slabs"
+            )
+        kept: dict[str, Any] = {}
+        if "tol" in given:
+            if "solver" in given:
+                raise ValueError(f"tol chooses the method: leave out solver={given['solver']!r}")
+            problem, how = self._stated(preset, settings), Method(**given)
         else:
-            problem, basis, method = self.parts(preset, seed, settings)
-            options = {k: getattr(method, k) for k in _ITERATIVE}
-            rule, engine = solver_named(solver or method.own_solver, method.sigma, options)
-            grid, kept = Grid(method.oversampling), dataclasses.asdict(method)
-            how = {"basis": basis, "collocation": grid, "filter": rule, "solver": engine or "auto"}
-        marched = march(problem, slabs, progress=progress, **how)
+            problem, method, enrichment = self._chosen(preset, settings)
+            how, kept = method.choices(**given, enrichment=enrichment), method.settings
+        marched = march(problem, slabs, how, progress=progress)
         first = dataclasses.replace(marched.report.first, preset=preset, settings=kept)
         report = dataclasses.replace(marched.report, first=first)
         return dataclasses.replace(marched, report=report)
 
     def parts(
         self, preset: str | None = None, seed: int = 0, settings: Mapping[str, Any] | None = None
-    ) -> tuple[Problem, AnyBasis, Method]:
+    ) -> tuple[Problem, AnyBasis, PresetMethod]:
         """Problem, basis and numbers of a preset, for work with the system itself."""
-        parameters, method = split_settings(self, self.preset(preset), settings or {})
-        problem = self.problem(preset, **parameters)
-        features = RandomFeatures(
-            method.features,
-            method.depth,
-            method.activation,
-            method.constant,
-            method.bias,
-            method.scale,
-        )
+        problem, method, enrichment = self._chosen(preset, settings or {})
+        whole = method.choices(seed=seed, enrichment=enrichment)
+        return problem, whole.parts(problem).basis, method
+
+    def _chosen(
+        self, preset: str | None, settings: Mapping[str, Any]
+    ) -> tuple[Problem, PresetMethod, tuple[Enrichment, ...]]:
+        """Problem and numbers with these settings, and the enrichment that is used."""
+        parameters, method = split_settings(self, self.preset(preset), settings)
         known = self.preset(preset).enrichment_of(parameters)
         if not 0 <= method.enriched <= len(known):
             raise ValueError(
                 f"{self.name} has {len(known)} enrichment functions, so enriched must be a number "
                 f"from 0 to {len(known)}, got {method.enriched!r}"
             )
-        used = known[: int(method.enriched)]
-        each = [
-            dataclasses.replace(_basis(problem, method, features, seed + k), enrichment=used)
-            for k in range(len(problem.fields))
-        ]
-        return problem, for_fields(problem, each), method
+        return self.problem(preset, **parameters), method, known[: int(method.enriched)]
 
     def _to_tolerance(
         self,
         preset: str,
-        seed: int,
         settings: Mapping[str, Any],
-        tol: float,
-        patience: float,
+        given: Mapping[str, Any],
         progress: Progress | None,
     ) -> Solution:
         chosen, method = self.preset(preset), self.preset(preset).method
         problem = self._stated(preset, settings)
         S = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
-        grid = Grid(points_per_axis=chosen.test_counts(S))
-        solution = solve(
+        return solve(
             problem,
-            tol=tol,
-            patience=patience,
-            seed=seed,
-            enrichment=chosen.enrichment_of(problem.parameters)[: method.enriched],
-            test_grid=grid,
+            Method(
+                **given,
+                enrichment=chosen.enrichment_of(problem.parameters)[: method.enriched],
+                test_grid=Grid(points_per_axis=chosen.test_counts(S)),
+            ),
             progress=progress,
         )
-        report = dataclasses.replace(solution.report, preset=preset)
-        return dataclasses.replace(solution, report=report)
 
     def _stated(self, preset: str, settings: Mapping[str, Any]) -> Problem:
         """The problem with these parameters; numbers of the method are refused."""
@@ -308,73 +305,56 @@ class Entry:
     def _train(
         self,
         preset: str,
-        seed: int,
-        solver: str,
         settings: Mapping[str, Any],
+        given: Mapping[str, Any],
         progress: Progress | None,
         checkpoint: str | Path | None,
     ) -> Solution:
         from tessella.networks import Training, fbpinn, pinn
 
-        chosen = self.preset(preset)
+        chosen, solver = self.preset(preset), given["solver"]
         parameters, method = split_settings(self, chosen, settings, chosen.trained(solver))
         problem = self.problem(preset, **parameters)
         decomposition = Decomposition(problem.domain, method.subdomains, method.overlap)
         features = RandomFeatures(method.features, constant=method.constant)
         counts = Grid(method.oversampling).counts(Basis(decomposition, features))
         common: dict[str, Any] = {
-            "hidden": method.hidden,
-            "depth": method.depth,
-            "activation": method.activation,
-            "scale": method.scale,
-            "seed": seed,
-            "collocation": Grid(points_per_axis=counts),
             "training": Training(
                 method.steps, method.learning_rate, method.track_every, method.patience, checkpoint
             ),
-            "test_grid": Grid(points_per_axis=chosen.test_counts(decomposition.subdomains)),
             "progress": progress,
+            "depth": method.depth,
+            "activation": method.activation,
+            "scale": method.scale,
+            "seed": given.get("seed", 0),
+            "collocation": Grid(points_per_axis=counts),
+            "test_grid": Grid(points_per_axis=chosen.test_counts(decomposition.subdomains)),
         }
-        if solver == "pinn":
-            solution = pinn(problem, **common)
-        else:
-            solution = fbpinn(
-                problem,
-                subdomains=decomposition.subdomains,
-                overlap=decomposition.overlap,
-                **common,
-            )
-        report = dataclasses.replace(
-            solution.report, preset=preset, settings=dataclasses.asdict(method)
-        )
-        return dataclasses.replace(solution, report=report)
+        if solver == "fbpinn":
+            common |= {"subdomains": method.subdomains, "overlap": method.overlap}
+        network = pinn if solver == "pinn" else fbpinn
+        solution = network(problem, method.hidden, **common)
+        return _recorded(solution, preset, dataclasses.asdict(method))
 
 
-def _basis(problem: Problem, method: Method, features: RandomFeatures, seed: int) -> Basis:
-    if method.coupling not in COUPLINGS:
-        raise ValueError(
-            f"unknown coupling {method.coupling!r}: choose one of {', '.join(COUPLINGS)}"
-        )
-    if method.coupling == "overlap":
-        return Basis(
-            Decomposition(problem.domain, method.subdomains, method.overlap), features, seed
-        )
-    tiling = off_regions(Tiling(problem.domain, method.subdomains))
-    return CellBasis(tiling, features, seed, method.trace_degree, method.shared)
+def _recorded(solution: Solution, preset: str, settings: dict[str, Any]) -> Solution:
+    """The solution with what it was made of in its report."""
+    report = dataclasses.replace(solution.report, preset=preset, settings=settings)
+    return dataclasses.replace(solution, report=report)
 
 
 def side_by_side(
     subdomains: int | tuple[int, ...], features: int, dimension: int, bandwidth: float = 1.0
-) -> Method:
+) -> PresetMethod:
     """A frozen outcome of `tol`: subdomains side by side, sines, joined by maps."""
     drawn = default_features(features, dimension)
-    return Method(
+    return PresetMethod(
         subdomains=subdomains,
         features=features,
         activation="sin",
         scale=bandwidth * drawn.scale,
-        sigma=SIDE_BY_SIDE_SIGMA,
-        oversampling=1.5,
+        sigma=CELL_SIGMA,
+        oversampling=CELL_POINTS,
         coupling="interfaces",
         solver="auto",
     )
@@ -392,26 +372,22 @@ def need_positive(**parameters: float) -> None:
             raise ValueError(f"{name} must be positive, got {value!r}")
 
 
-_ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff", "streamed")
-
-
 def split_settings(
     entry: Entry,
     preset: Preset,
     settings: Mapping[str, Any],
-    method: Method | TrainedMethod | None = None,
+    method: PresetMethod | TrainedMethod | None = None,
 ) -> tuple[dict[str, float], Any]:
     """Sort settings into problem parameters and changes of the method, by default the preset's."""
     method = method or preset.method
-    known = {f.name for f in dataclasses.fields(method)} - {"solver"}
-    unknown = [key for key in settings if key not in known and key not in preset.parameters]
-    if unknown:
-        raise ValueError(
-            f"unknown setting {unknown[0]!r} for {entry.name}: its parameters are "
-            f"{', '.join(preset.parameters)}; the method's are {', '.join(sorted(known))}"
-        )
+    known = [name for name in type(method).__annotations__ if name != "solver"]
+    for key in settings:
+        if key not in (*known, *preset.parameters):
+            raise ValueError(
+                f"{entry.name} has no setting {unknown(key, [*preset.parameters, *known])}"
+            )
     parameters = {k: v for k, v in settings.items() if k in preset.parameters}
-    changes = {k: v for k, v in settings.items() if k in known}
+    changes = {k: v for k, v in settings.items() if k not in preset.parameters}
     for key, value in parameters.items():
         _check_setting(key, value, Real)
     for key, value in changes.items():

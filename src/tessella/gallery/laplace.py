@@ -7,7 +7,7 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.gallery.entry import Entry, Method, Network, Preset, side_by_side
+from tessella.gallery.entry import Entry, Network, Preset, PresetMethod, side_by_side
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.problem.operators import Laplacian
@@ -72,7 +72,7 @@ LAPLACE = Entry(
     {
         "as-run": Preset(
             {"n": 4},
-            Method(subdomains=16, overlap=2.9, features=16),
+            PresetMethod(subdomains=16, overlap=2.9, features=16),
             laplace,
             _test_counts,
             "reproduces the paper's Table 2, which was run with four scales",
@@ -80,7 +80,7 @@ LAPLACE = Entry(
         ),
         "printed": Preset(
             {"n": 3},
-            Method(subdomains=16, overlap=2.9, features=16, constant=False, bias=False),
+            PresetMethod(subdomains=16, overlap=2.9, features=16, constant=False, bias=False),
             laplace,
             _test_counts,
             "as the text says: three scales, no constant feature, no bias in the last layer",

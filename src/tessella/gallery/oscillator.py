@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.gallery.entry import Entry, Method, Network, Preset, side_by_side
+from tessella.gallery.entry import Entry, Network, Preset, PresetMethod, side_by_side
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Initial, InitialVelocity
@@ -50,7 +50,7 @@ def _best_counts(_: tuple[int, ...]) -> tuple[int, ...]:
 NETWORKS = {"pinn": Network(2, 64), "fbpinn": Network(1, 8)}
 """Sizes of the paper's baselines."""
 
-_AS_RUN = Method(subdomains=20, overlap=2.9, features=8)
+_AS_RUN = PresetMethod(subdomains=20, overlap=2.9, features=8)
 
 OSCILLATOR = Entry(
     "harmonic-oscillator",
@@ -66,7 +66,7 @@ OSCILLATOR = Entry(
         ),
         "printed": Preset(
             {"omega0": 60.0, "mu": 4.0},
-            Method(subdomains=20, overlap=2.9, features=8, constant=False, bias=False),
+            PresetMethod(subdomains=20, overlap=2.9, features=8, constant=False, bias=False),
             harmonic_oscillator,
             _test_counts,
             "as the text says: no constant feature, no bias in the last layer",

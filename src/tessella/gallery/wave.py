@@ -7,7 +7,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from tessella.gallery.entry import Entry, Method, Network, Preset, side_by_side
+from tessella.gallery.entry import Entry, Network, Preset, PresetMethod, side_by_side
 from tessella.gallery.reference.series import GaussianWave
 from tessella.geometry.box import Box
 from tessella.problem.operators import D, Laplacian
@@ -78,7 +78,7 @@ WAVE = Entry(
     {
         "as-run": Preset(
             {"lambda": 0.2, "T": 0.5, "c": 1.0},
-            Method(subdomains=8, overlap=2.9, features=8),
+            PresetMethod(subdomains=8, overlap=2.9, features=8),
             wave,
             _as_run_counts,
             "reproduces the paper's Table 3, which was run to T = 0.5",
@@ -86,7 +86,7 @@ WAVE = Entry(
         ),
         "printed": Preset(
             {"lambda": 0.2, "T": 1.0, "c": 1.0},
-            Method(subdomains=8, overlap=2.9, features=8, constant=False, bias=False),
+            PresetMethod(subdomains=8, overlap=2.9, features=8, constant=False, bias=False),
             partial(wave, printed=True),
             _printed_counts,
             "as the text says, including an ansatz that forces u = 0 on x = 0 and y = 0",

@@ -1,7 +1,6 @@
 """Gradient-trained networks on the same problems: what the feature solver is compared with."""
 
-from tessella.networks.fbpinn import fbpinn
-from tessella.networks.pinn import pinn
+from tessella.networks.baselines import fbpinn, pinn
 from tessella.networks.training import Training
 
 __all__ = ["Training", "fbpinn", "pinn"]

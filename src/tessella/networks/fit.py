@@ -33,18 +33,19 @@ from tessella.problem.operators import Identity
 from tessella.problem.problem import Problem
 from tessella.solution.report import Report
 from tessella.solution.solution import Solution, test_points
+from tessella.solving.method import Method
 
 
 def fit(
     name: str,
     problem: Problem,
-    basis: Basis,
-    rows: list[Rows],
+    method: Method,
+    every: Grid,
     training: Training,
-    test_grid: Grid | None,
     progress: Progress | None,
 ) -> Solution:
-    """Train every layer of the basis and its coefficients on the paper's loss.
+    """Train every layer of the method's basis and its coefficients on the paper's loss, at the
+    points of its collocation or else at `every` one.
 
     The result is a `Solution` like any other: its basis has the trained hidden layers, its
     coefficients are the output layers.
@@ -54,6 +55,9 @@ def fit(
             f"networks are trained for one unknown, this problem has {len(problem.fields)} "
             f"({', '.join(problem.fields)}): use solve"
         )
+    basis = method.parts(problem).basis
+    assert isinstance(basis, Basis)
+    rows = (method.collocation or every).rows(problem, basis)
     for part in rows:
         if part.measure is not None:
             raise ValueError(
@@ -63,7 +67,7 @@ def fit(
     watch = Stopwatch()
     with watch.phase("assemble"):
         objective, weighed, weights = least_squares(problem, basis, rows)
-        at = test_points(problem, basis, test_grid)
+        at = test_points(problem, basis, method.test_grid)
         monitor = _monitor(problem, basis, at)
         jax.block_until_ready((objective, monitor))
     with watch.phase("prepare"):

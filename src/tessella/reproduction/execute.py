@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import datetime
 import platform
 from typing import Any
@@ -12,7 +11,7 @@ import numpy as np
 import scipy
 
 from tessella import gallery
-from tessella.gallery.entry import Method
+from tessella.gallery.entry import PresetMethod
 from tessella.linalg.conditioning import (
     condition_number,
     gramian_condition,
@@ -138,12 +137,12 @@ def _curve(solution: Solution) -> dict[str, list[float]]:
     }
 
 
-def _parts(case: Case, seed: int) -> tuple[Problem, AnyBasis, Method]:
+def _parts(case: Case, seed: int) -> tuple[Problem, AnyBasis, PresetMethod]:
     changes = {key: value for key, value in case.settings.items() if key != "points"}
     return gallery.get(case.problem).parts(case.preset, seed, changes)
 
 
-def _system(case: Case, seed: int) -> tuple[LeastSquares, Method]:
+def _system(case: Case, seed: int) -> tuple[LeastSquares, PresetMethod]:
     """The least-squares system a gallery solve of this case assembles."""
     problem, basis, method = _parts(case, seed)
     points = case.settings.get("points")
@@ -194,5 +193,5 @@ def _coupling(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
     }
 
 
-def _settings(method: Method) -> dict[str, Any]:
-    return {"settings": dataclasses.asdict(method)}
+def _settings(method: PresetMethod) -> dict[str, Any]:
+    return {"settings": method.settings}

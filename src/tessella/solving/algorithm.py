@@ -103,12 +103,19 @@ AnyFactored = Factored | CellFactors | DeviceFactors
 """Either way of joining subdomains answers the same questions."""
 
 
+@dataclass(frozen=True)
+class Parts:
+    """What the algorithm works with; without a solver, sizes decide."""
+
+    basis: AnyBasis
+    collocation: Grid
+    filter: RRQR | Unfiltered
+    solver: AnySolver = None
+
+
 def run(
     problem: Problem,
-    basis: AnyBasis,
-    collocation: Grid,
-    filter: RRQR | Unfiltered,
-    solver: AnySolver = None,
+    parts: Parts,
     *,
     test_grid: Grid | None = None,
     condition: bool = False,
@@ -116,33 +123,35 @@ def run(
     progress: Progress | None = None,
     shelf: Shelf | None = None,
 ) -> Solution:
-    """Solve with these parts; without a solver, `choose` takes the one that fits.
+    """Solve with these parts.
 
     `estimate` asks for a second opinion with half the features; None means if solved directly,
     where it costs a fraction of the solve. `shelf` has subdomains that earlier solves finished.
     """
     watch = Stopwatch()
     with watch.phase("assemble"):
-        system = assembled(problem, basis, collocation)
+        system = assembled(problem, parts)
     with watch.phase("measure"):
-        samples = exact_samples(problem, basis, test_grid)
-    ready = factor(system, filter, solver, watch, progress, shelf)
-    solution = substitute(problem, basis, ready, samples, watch, progress)
+        samples = exact_samples(problem, parts.basis, test_grid)
+    ready = factor(system, parts, watch, progress, shelf)
+    solution = substitute(problem, parts.basis, ready, samples, watch, progress)
     found: dict[str, Any] = {}
     if condition:
         with watch.phase("condition"):
             found["condition"] = ready.conditions()
     if not ready.iterative if estimate is None else estimate:
         with watch.phase("estimate"):
-            found["error_estimate"] = _second_opinion(solution, collocation, filter, ready.solver)
+            decided = dataclasses.replace(parts, solver=ready.solver)
+            found["error_estimate"] = _second_opinion(solution, decided)
         if not solution.report.advice:
             found["advice"] = disagreement(solution.report.error, found["error_estimate"])
     found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}
     return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **found))
 
 
-def assembled(problem: Problem, basis: AnyBasis, collocation: Grid) -> AnySystem:
+def assembled(problem: Problem, parts: Parts) -> AnySystem:
     """The system, however its subdomains are joined."""
+    basis, collocation = parts.basis, parts.collocation
     if on_cells(basis):
         return cell_system(problem, basis, collocation)
     system = assemble(problem, basis, collocation.rows(problem, basis))
@@ -162,13 +171,13 @@ def exact_samples(problem: Problem, basis: AnyBasis, test_grid: Grid | None) -> 
 
 def factor(
     system: AnySystem,
-    filter: RRQR | Unfiltered,
-    solver: AnySolver,
+    parts: Parts,
     watch: Stopwatch,
     progress: Progress | None = None,
     shelf: Shelf | None = None,
 ) -> AnyFactored:
     """Filter, precondition and factor."""
+    filter, solver = parts.filter, parts.solver
     if isinstance(system, CellSystem):
         with watch.phase("filter"):
             return factor_cells(system, filter, solver, progress, shelf)
@@ -230,15 +239,13 @@ def _misfit(system: AnySystem, residual: dict[str, float]) -> str:
     )
 
 
-def _second_opinion(
-    solution: Solution, collocation: Grid, filter: RRQR | Unfiltered, solver: AnySolver
-) -> float | None:
+def _second_opinion(solution: Solution, parts: Parts) -> float | None:
     """The error as judged by a coarser solution; the exact one plays no part."""
     basis = solution.basis
     if isinstance(basis, Multilevel) or basis.features.count < 2:
         return None
     unknown = dataclasses.replace(solution.problem, exact=None)
-    coarse = run(unknown, basis.coarser(), collocation, filter, solver)
+    coarse = run(unknown, dataclasses.replace(parts, basis=basis.coarser()))
     return judge(solution, coarse).error
 
 

@@ -12,7 +12,6 @@ ends, so that what accumulates is seen.
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import time
 from numbers import Integral
 from typing import Any
@@ -34,30 +33,38 @@ from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
 from tessella.solution.marched import Marched, MarchReport, Slab
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
-from tessella.solving.algorithm import AnyFactored, assembled, exact_samples, factor, substitute
-from tessella.solving.solve import Parts, parts, solve, with_basis
+from tessella.solving.algorithm import (
+    AnyFactored,
+    Parts,
+    assembled,
+    exact_samples,
+    factor,
+    substitute,
+)
+from tessella.solving.method import Method, with_choices
+from tessella.solving.plan import on_basis
+from tessella.solving.solve import check_problem, solve
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
 """Points per axis at which the error of a slab is measured, by dimension."""
 
 
+@with_choices()
 def march(
     problem: Problem,
     slabs: int = 20,
+    method: Method | None = None,
     *,
-    tol: float | None = None,
-    patience: float = 120.0,
-    test_grid: Grid | None = None,
-    estimate: bool | None = None,
     progress: Progress | None = None,
-    **settings: Any,
+    **choices: Any,
 ) -> Marched:
     """Solve a problem with a time axis `t` in `slabs` equal steps of time.
 
-    `settings` are those of `solve` and describe one slab: `march(problem, 20, subdomains=(4, 2),
+    The choices are those of `solve` and describe one slab: `march(problem, 20, subdomains=(4, 2),
     features=150, coupling="interfaces")` has 4 x 2 subdomains in each. A `basis` is given on the
     whole domain and moved to every slab. `tol` chooses the discretisation on the first slab and
-    keeps it for all; errors add up, so ask each slab for a fraction of what the end may have.
+    keeps it for all; errors add up, so ask each slab for a fraction of what the end may have. The
+    report says whether the end has it.
 
     Choose slabs about as long as the solution takes to cross a subdomain: shorter ones add up more
     jumps, longer ones are larger systems. Time and memory grow with the slab, not with T, and
@@ -69,22 +76,26 @@ def march(
     `test_grid` is where the error of one slab is measured (about 2,000 points unless given);
     `estimate` marches a second, coarser discretisation beside this one (the default where the
     solver is direct). `progress` is called with (slabs done, slabs, residual) after each of them,
-    and as in `solve` while one is being set up or iterated on. An
-    interrupt keeps the slabs that are finished.
+    and as in `solve` while one is being set up or iterated on. An interrupt keeps the slabs that
+    are finished.
+
+    >>> import tessella as ts
+    >>> domain = ts.Box(x=(0, 1), t=(0, 1))
+    >>> decay = ts.Equation(ts.D(t=1) - ts.D(x=2), rhs=1.0)
+    >>> problem = ts.Problem(domain, decay, [ts.Dirichlet(0.0), ts.Initial(0.0)])
+    >>> solution = ts.march(problem, 2, subdomains=(2, 1), features=60, coupling="interfaces")
+    >>> round(float(solution([0.5, 1.0])[0]), 4)
+    0.125
     """
+    check_problem(problem, "march")
     _check(problem, slabs)
+    chosen = Method.of(choices, "march", method)
     low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
     ends = np.linspace(low, high, slabs + 1)
     watch = Stopwatch()
     first = slab_problem(problem, (low, float(ends[1])))
-    found: Solution | None = None
-    if tol is None:
-        chosen = _parts(problem, first, settings)
-    else:
-        blind = dataclasses.replace(first, exact=None)
-        found = solve(blind, tol=tol, patience=patience, progress=progress, **settings)
-        chosen = with_basis(found.basis)
-    walk = _Walk(problem, chosen, test_grid, estimate, progress)
+    parts, found = _first_parts(problem, first, chosen, progress)
+    walk = _Walk(problem, parts, chosen, progress)
     reason, advice = f"reached t = {high:g}", ""
     if found is not None and found.report.stop_reason != "tolerance met":
         advice = f"first slab: {found.report.stop_reason}, {found.report.advice}"
@@ -99,6 +110,8 @@ def march(
             break
         if progress is not None:
             progress(k + 1, slabs, walk.figures[-1].residual)
+    if chosen.tol is not None and len(walk.figures) == slabs:
+        reason, advice = _verdict(walk.figures[-1].estimate, chosen.tol, reason, advice)
     reached = until(problem, walk.figures[-1].end)
     report = MarchReport(
         walk.solutions[0].report,
@@ -106,10 +119,42 @@ def march(
         slabs,
         reason,
         advice,
-        tolerance=tol,
+        tolerance=chosen.tol,
         refinement=() if found is None else found.report.refinement,
     )
     return _measured(Marched(reached, tuple(walk.solutions), report), watch)
+
+
+def _first_parts(
+    problem: Problem, first: Problem, method: Method, progress: Progress | None
+) -> tuple[Parts, Solution | None]:
+    """What every slab is solved with: as chosen, or as a solve of the first slab to the tolerance
+    finds it."""
+    if method.tol is not None:
+        found = solve(dataclasses.replace(first, exact=None), method, progress=progress)
+        return on_basis(found.basis), found
+    if method.basis is None:
+        return method.parts(first), None
+    if method.basis.decomposition.domain != problem.domain:
+        raise ValueError(
+            f"the basis lives on {method.basis.decomposition.domain!r}, but the problem on "
+            f"{problem.domain!r}: decompose the problem's domain, it is moved to every slab"
+        )
+    moved = dataclasses.replace(method, basis=method.basis.moved(first.domain))
+    return moved.parts(first), None
+
+
+def _verdict(estimate: float | None, tol: float, reason: str, advice: str) -> tuple[str, str]:
+    """Whether everything that has accumulated is below the tolerance, and what to do if not."""
+    if estimate is None:
+        return f"{reason}, error unknown", advice
+    if estimate <= tol:
+        return f"{reason}, tolerance met", advice
+    grown = (
+        f"the estimated error is {estimate:.1e} at the end, tol = {tol:.1e} was asked of one slab: "
+        f"ask for {tol * tol / estimate:.0e}, or march fewer slabs"
+    )
+    return f"{reason}, tolerance not met", "; ".join(filter(None, (advice, grown)))
 
 
 class _Track:
@@ -133,7 +178,7 @@ class _Track:
         slab = slab_problem(problem, bounds, self.last)
         basis = chosen.basis.moved(slab.domain)
         with watch.phase("assemble"):
-            system = assembled(slab, basis, chosen.collocation)
+            system = assembled(slab, dataclasses.replace(chosen, basis=basis))
         samples = exact_samples(slab, basis, test_grid)
         known = None
         if self.ready is not None:
@@ -141,8 +186,9 @@ class _Track:
                 known = self.ready.renewed(system)
         self.reused = known is not None
         if known is None:
-            solver = chosen.solver if self.ready is None else self.ready.solver
-            known = factor(system, chosen.filter, solver, watch, progress)
+            if self.ready is not None:
+                chosen = dataclasses.replace(chosen, solver=self.ready.solver)
+            known = factor(system, chosen, watch, progress)
         solution = substitute(slab, basis, known, samples, watch, progress)
         report = dataclasses.replace(
             solution.report, seconds=watch.total(), peak_memory_mib=peak_mib()
@@ -157,17 +203,16 @@ class _Walk:
     def __init__(
         self,
         problem: Problem,
-        chosen: Parts,
-        test_grid: Grid | None,
-        estimate: bool | None,
+        parts: Parts,
+        method: Method,
         progress: Progress | None,
     ) -> None:
         self.blind = dataclasses.replace(problem, exact=None)
         self.problem = self.blind if isinstance(problem.exact, Reference) else problem
         per_axis = SAMPLES.get(problem.domain.dimension, 6)
-        self.test_grid = test_grid or Grid(points_per_axis=per_axis)
-        self.estimate, self.progress = estimate, progress
-        self.fine = _Track(chosen)
+        self.test_grid = method.test_grid or Grid(points_per_axis=per_axis)
+        self.estimate, self.progress = method.estimate, progress
+        self.fine = _Track(parts)
         self.coarse: _Track | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
@@ -225,25 +270,6 @@ def _measured(made: Marched, watch: Stopwatch) -> Marched:
         made.report, error=error, seconds=watch.total(), peak_memory_mib=peak_mib()
     )
     return dataclasses.replace(made, report=report)
-
-
-def _parts(problem: Problem, first: Problem, settings: dict[str, Any]) -> Parts:
-    known = inspect.signature(parts).parameters
-    for name in settings:
-        if name not in known:
-            raise TypeError(
-                f"march() has no argument {name!r}: it takes slabs, tol, patience, test_grid, "
-                f"estimate, progress, and {', '.join(k for k in known if k != 'problem')}"
-            )
-    basis = settings.get("basis")
-    if basis is not None:
-        if basis.decomposition.domain != problem.domain:
-            raise ValueError(
-                f"the basis lives on {basis.decomposition.domain!r}, but the problem on "
-                f"{problem.domain!r}: decompose the problem's domain, it is moved to every slab"
-            )
-        settings = {**settings, "basis": basis.moved(first.domain)}
-    return parts(first, **settings)
 
 
 def _check(problem: Problem, slabs: int) -> None:

@@ -10,11 +10,20 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.scales import degrees, layers, total_degree
-from tessella.cells.shaped import thick_enough
+from tessella.cells.basis import CellBasis, default_features, on_cells
+from tessella.cells.shaped import off_regions, thick_enough
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import Cell
+from tessella.features.random_features import RandomFeatures
 from tessella.geometry.box import Box
+from tessella.linalg.direct.nested_qr import NestedQR
+from tessella.linalg.rrqr import RRQR
+from tessella.overlap.basis import AnyBasis, Basis
+from tessella.overlap.decomposition import Decomposition
+from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
+from tessella.solving.algorithm import Parts
+from tessella.solving.method import CELL_POINTS, CELL_SIGMA, Method, for_fields
 
 
 @dataclass(frozen=True)
@@ -92,3 +101,30 @@ def first_plan(problem: Problem) -> Plan:
             if tiling.along(axis)[-side] > tuning.THINNER * thick:
                 tiling = tiling.towards(axis, side, thick)
     return Plan((), rung=tuning.START[d]).tiled(tiling)
+
+
+def overdetermined(problem: Problem) -> bool:
+    """Whether more equations hold than there are unknowns."""
+    return not problem.domain.regions and len(problem.equations) > len(problem.fields)
+
+
+def planned(problem: Problem, plan: Plan, method: Method) -> Parts:
+    """What a plan solves with: cells, or overlapping subdomains where more equations hold than
+    there are unknowns. What such equations say together about a wall without conditions is known to
+    the least squares of the whole, and to no cell."""
+    domain = problem.domain
+    if overdetermined(problem):
+        blended = RandomFeatures(plan.features, scale=plan.bandwidth * tuning.BLENDED_SCALE)
+        cover = Decomposition(domain, plan.subdomains)
+        return on_basis(for_fields(problem, lambda seed: Basis(cover, blended, seed), method))
+    tiling = off_regions(Tiling.of_widths(domain, plan.slabs, plan.cut))
+    features = default_features(plan.features, domain.dimension)
+    features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
+    return on_basis(for_fields(problem, lambda seed: CellBasis(tiling, features, seed), method))
+
+
+def on_basis(basis: AnyBasis) -> Parts:
+    """What `tol` solves with on a basis it has chosen."""
+    if not on_cells(basis):
+        return Parts(basis, Grid(3.0), RRQR(1e-12), NestedQR())
+    return Parts(basis, Grid(CELL_POINTS), RRQR(CELL_SIGMA))
