@@ -28,6 +28,7 @@ from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import IntegralCondition
+from tessella.solution.report import unit
 from tessella.solution.solution import Solution
 
 
@@ -64,8 +65,7 @@ def _apart(fine: Look, coarse: Look) -> float:
     mean = np.average(u, axis=0, weights=shares)
     spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
     spread = np.maximum(spread, tuning.FLAT * span)
-    spread = np.where(spread > 0, spread, np.max(np.abs(u), axis=0))
-    return float(np.max(difference / np.where(spread > 0, spread, 1.0)))
+    return float(np.max(difference / unit(spread, np.max(np.abs(u), axis=0))))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from tessella.problem.conditions import (
     Periodic,
 )
 from tessella.problem.operator_function import check_functions
+from tessella.problem.jumps import check_jumps
 from tessella.problem.operators import (
     Field,
     Identity,
@@ -177,6 +178,7 @@ class Problem:
         _check_per_field(self.exact, None, "exact", self.unknowns)
         if axes:
             check_periodicity(self)
+        check_jumps(self)
 
     def _try(self, condition: Condition) -> None:
         """Refuse a condition on an unknown part, or on no point at all."""

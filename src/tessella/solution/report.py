@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tessella.machine.arrays import Array
+
 PHASES = ("assemble", "filter", "solve", "compile", "total")
 """What the JSON always names, computed or not."""
 
@@ -237,6 +239,17 @@ def finite(value: Any) -> Any:
     return value
 
 
+CONSTANT = 1e-8
+"""Values that spread less than this part of their size are constant: errors are compared with the
+size then."""
+
+
+def unit(spread: Array, size: Array) -> Array:
+    """What normalised errors are parts of: the spread of a function, or the size of a constant."""
+    found = np.where(spread > CONSTANT * size, spread, size)
+    return np.asarray(np.where(found > 0, found, 1.0))
+
+
 def error_norms(computed: np.ndarray, exact: np.ndarray) -> dict[str, float]:
     """The paper's normalised L1 (mean |e| / std u), relative L2 and maximum error.
 
@@ -246,9 +259,10 @@ def error_norms(computed: np.ndarray, exact: np.ndarray) -> dict[str, float]:
         each = [error_norms(c, e) for c, e in zip(computed.T, exact.T, strict=True)]
         return {name: max(norms[name] for norms in each) for name in each[0]}
     difference = computed - exact
-    spread, size = float(np.std(exact)), float(np.linalg.norm(exact))
+    size = float(np.linalg.norm(exact))
+    whole = unit(np.std(exact), np.max(np.abs(exact), initial=0.0))
     return {
-        "l1_normalised": float(np.mean(np.abs(difference))) / (spread or 1.0),
+        "l1_normalised": float(np.mean(np.abs(difference)) / whole),
         "l2_relative": float(np.linalg.norm(difference)) / (size or 1.0),
         "max": float(np.max(np.abs(difference))),
     }
