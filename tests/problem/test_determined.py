@@ -9,7 +9,7 @@ import pytest
 
 import tessella as ts
 from tessella.accuracy.estimate import Judgement, disagreement
-from tessella.problem.determined import missing_conditions
+from tessella.problem.determined import contradictions, leaves_open, missing_conditions
 from tessella.solving.plan import Plan
 from tessella.solving.tolerance import _Walk
 
@@ -25,8 +25,13 @@ POISSON = ts.Equation(-ts.Laplacian(), 1.0)
     [
         (SQUARE, POISSON, [ts.Dirichlet(on=["xmin", "ymin", "ymax"])], "order 2 along x.*on xmax"),
         (SQUARE, POISSON, [], "order 2 along x.*0 conditions.*on xmin or xmax"),
-        (STRIP, HEAT, [ts.Dirichlet()], "order 1 along t.*on tmin"),
-        (STRIP, WAVE, [ts.Dirichlet(), ts.Initial(0.0)], "order 2 along t.*1 condition at"),
+        (STRIP, HEAT, [ts.Dirichlet()], r"order 1 along t.*add Initial\(...\) on tmin"),
+        (
+            STRIP,
+            WAVE,
+            [ts.Dirichlet(), ts.Initial(0.0)],
+            r"order 2 along t.*1 condition at.*add InitialVelocity\(",
+        ),
         (STRIP, HEAT, [ts.Initial(0.0)], "order 2 along x"),
     ],
 )
@@ -63,6 +68,85 @@ def test_the_report_says_what_is_missing():
         ts.solve(problem, subdomains=2, features=20, coupling="interfaces"),
     ):
         assert "add a condition on xmax" in str(solution)
+
+
+def test_what_conditions_leave_open_does_not_meet_a_tolerance():
+    for domain, equation, given in (
+        (STRIP, HEAT, [ts.Dirichlet()]),
+        (SQUARE, POISSON, [ts.Dirichlet(on=["xmin", "ymin", "ymax"])]),
+    ):
+        problem = ts.Problem(domain, equation, given)
+        assert leaves_open(problem)
+        assert ts.solve(problem, tol=1e-1, patience=3).report.stop_reason == "tolerance not met"
+
+
+def test_a_coefficient_that_may_vanish_is_given_the_benefit_of_the_doubt():
+    radial = ts.D(r=2) + (lambda p: 1 / p[:, 0]) * ts.D(r=1)
+    axis = ts.Problem(ts.Box(r=(1e-9, 1)), ts.Equation(radial, 1.0), [ts.Dirichlet(on="rmax")])
+    assert missing_conditions(axis) and leaves_open(axis)
+    degenerate = (lambda p: p[:, 0]) * ts.D(r=2) + ts.D(r=1)
+    axis = ts.Problem(ts.Box(r=(0, 1)), ts.Equation(degenerate, 1.0), [ts.Dirichlet(on="rmax")])
+    assert missing_conditions(axis) and not leaves_open(axis)
+
+
+def bump(p):
+    return np.sin(np.pi * p[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("domain", "equation", "conditions", "words"),
+    [
+        (STRIP, HEAT, [ts.Dirichlet(), ts.Initial(1.0)], r"at \(0, 0\), .* for 0 and .* for 1"),
+        (STRIP, HEAT, [ts.Dirichlet(), ts.Initial(bump)], ""),
+        (STRIP, HEAT, [ts.Neumann(), ts.Initial(1.0)], ""),
+        (
+            SQUARE,
+            POISSON,
+            [ts.Dirichlet(on=["xmin", "xmax", "ymin"]), ts.Dirichlet(3.0, on="ymax", name="lid")],
+            r"'dirichlet' and 'lid' contradict each other at \(0, 1\)",
+        ),
+        (SQUARE, POISSON, [ts.Dirichlet(lambda p: p[:, 0] * p[:, 1])], ""),
+    ],
+)
+def test_values_that_contradict_each_other_on_an_edge_are_named(
+    domain, equation, conditions, words
+):
+    found = contradictions(ts.Problem(domain, equation, conditions))
+    assert re.search(words, found) if words else found == ""
+
+
+@pytest.mark.parametrize(
+    "conditions",
+    [
+        [ts.Neumann(0.0), ts.MeanZero()],
+        [ts.Dirichlet(0.0), ts.Neumann(5.0, on="xmin")],
+    ],
+    ids=["incompatible source", "two conditions on a wall"],
+)
+def test_a_tolerance_names_contradictions(conditions):
+    problem = ts.Problem(SQUARE, POISSON, conditions)
+    report = ts.solve(problem, tol=1e-6, patience=6).report
+    assert report.stop_reason == "tolerance not met"
+    assert "of the data are not met, and refining does not change that" in report.advice
+
+
+@pytest.mark.parametrize(
+    ("make", "words"),
+    [
+        (lambda: ts.Problem(ts.Box(x=(0, 1e100)), ts.Equation(ts.D(x=1))), "axis 'x' reaches from"),
+        (lambda: ts.Problem(ts.Box(x=(0, 1)), ts.Equation(1e-200 * ts.D(x=1))), "of 1.0e-200, too"),
+        (lambda: ts.Dirichlet(weight=1e300), "weight must lie between 1e-100 and 1e\\+100"),
+    ],
+)
+def test_units_beyond_double_precision_are_refused(make, words):
+    with pytest.raises(ValueError, match=words):
+        make()
+
+
+def test_data_beyond_double_precision_are_refused():
+    problem = ts.Problem(SQUARE, ts.Equation(-ts.Laplacian(), 1e170), [ts.Dirichlet()])
+    with pytest.raises(ValueError, match=r"equation right-hand side is as large as 1.0e\\+170"):
+        ts.solve(problem, tol=1e-6)
 
 
 def test_an_exact_solution_that_cannot_be_right_is_doubted():

@@ -47,6 +47,13 @@ class Look(NamedTuple):
         """The square root of the solution's own loss at these points."""
         return loss(self.defects, self.solution.report.weights)
 
+    @property
+    def share(self) -> float:
+        """Which part of all data is missed, weighed alike."""
+        weights = self.solution.report.weights
+        given = loss([d._replace(missed=d.given) for d in self.defects], weights)
+        return self.loss / given if given > 0 else 0.0
+
 
 def look(solution: Solution, rows: Sequence[Rows]) -> Look:
     inside = rows[0].points

@@ -124,6 +124,10 @@ WORTH = 4.0
 STALLED, TIMES = 1.3, 3
 """The refinement ends after so many steps in a row that lower the residual by less than this."""
 
+CONTRADICTION, LATELY = 1e-3, 4
+"""Data of which this part is missed at the end, and half of it so many steps before, contradict
+each other."""
+
 BANDWIDTHS = (0.7, 1.0, 1.4)
 """Multiples of the default bandwidth that are tried once."""
 

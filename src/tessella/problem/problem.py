@@ -20,8 +20,8 @@ from tessella.problem.conditions import (
     IntegralCondition,
     Periodic,
 )
-from tessella.problem.operator_function import check_functions
 from tessella.problem.jumps import check_jumps
+from tessella.problem.operator_function import check_functions
 from tessella.problem.operators import (
     Field,
     Identity,
@@ -32,7 +32,13 @@ from tessella.problem.operators import (
     symbol,
 )
 from tessella.problem.periodicity import check_periodicity
-from tessella.problem.statement import Statement, check_data, check_operator, check_weight
+from tessella.problem.statement import (
+    Statement,
+    check_data,
+    check_operator,
+    check_units,
+    check_weight,
+)
 
 PROBES = {1: 2, 2: 65, 3: 17}
 """Points per axis at which a stated problem's conditions are tried."""
@@ -170,6 +176,7 @@ class Problem:
         object.__setattr__(self, "conditions", named[len(equations) :])
         for condition in conditions:
             self._try(condition)
+        check_units(self.domain, self.statements)
         for statement in self.statements:
             check_functions(statement.operator.expand(self.domain.axes), self.domain)
         object.__setattr__(self, "fields", _fields(self))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Protocol
 
@@ -51,11 +52,43 @@ class Statement:
 
     def values(self, points: Array) -> Array:
         """The right side at points, checked."""
-        return function_values(self.given, points, f"{self.name} {self.word}")
+        found = function_values(self.given, points, f"{self.name} {self.word}")
+        largest = float(np.max(np.abs(found), initial=0.0))
+        if largest > LARGEST:
+            raise ValueError(
+                f"{self.name} {self.word} is as large as {largest:.1e}, whose square is no number: "
+                f"choose units in which it is below {LARGEST:.0e}"
+            )
+        return found
 
     def defect(self, u: Applied, points: Array, normals: Array | None = None) -> Array:
         """What a function misses at points: left side minus right side."""
         return u.apply(self.operator, points, normals) - self.values(points)
+
+
+LARGEST = 1e100
+"""Of data and coefficients, and one over the smallest coefficient: squares must be numbers."""
+
+WIDEST = 1e30
+"""Of domains, and one over the narrowest: their powers must be numbers."""
+
+
+def check_units(domain: Domain, statements: Sequence[Statement]) -> None:
+    """Refuse units in which double precision cannot compute."""
+    for axis, (low, high) in zip(domain.axes, domain.bounds, strict=True):
+        if not 1 / WIDEST <= high - low <= WIDEST or max(abs(low), abs(high)) > WIDEST:
+            raise ValueError(
+                f"the axis {axis!r} reaches from {low:.3g} to {high:.3g}, too wide or too narrow "
+                f"for double precision: choose units in which its length is between "
+                f"{1 / WIDEST:.0e} and {WIDEST:.0e}"
+            )
+    for statement in statements:
+        for term in statement.operator.expand(domain.axes):
+            if term.factor and not 1 / LARGEST <= abs(term.factor) <= LARGEST:
+                raise ValueError(
+                    f"{statement.name!r} has a coefficient of {term.factor:.1e}, too large or too "
+                    f"small for double precision: divide the equation by it, or choose other units"
+                )
 
 
 def check_operator(operator: object, what: str) -> None:
@@ -68,10 +101,16 @@ def check_operator(operator: object, what: str) -> None:
 
 
 def check_weight(weight: object, name: str) -> None:
-    if weight is not None and not (isinstance(weight, Real) and 0 < float(weight) < np.inf):
+    if weight is None:
+        return
+    if not (isinstance(weight, Real) and 0 < float(weight) < np.inf):
         raise ValueError(
             f"{name} weight must be a positive number, got {weight!r}; leave it out to have it "
             f"balanced, or drop the condition"
+        )
+    if not 1 / LARGEST <= float(weight) <= LARGEST:
+        raise ValueError(
+            f"{name} weight must lie between {1 / LARGEST:.0e} and {LARGEST:.0e}, got {weight!r}"
         )
 
 

@@ -27,7 +27,7 @@ from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Multilevel
 from tessella.overlap.points import Grid
 from tessella.overlap.system import LeastSquares, Reduced, assemble
-from tessella.problem.determined import missing_conditions
+from tessella.problem.determined import contradictions, missing_conditions
 from tessella.problem.problem import Problem
 from tessella.solution.report import Report, error_norms
 from tessella.solution.solution import Solution, error_monitor, test_points
@@ -213,7 +213,7 @@ def substitute(
     found: dict[str, Any] = {"residual": solved.residual}
     if not report.advice:
         misfit = "" if ready.iterative else _misfit(ready.system, solved.residual)
-        found["advice"] = missing_conditions(problem) or misfit
+        found["advice"] = missing_conditions(problem) or contradictions(problem) or misfit
     solution = Solution(problem, basis, solved.a, report, solved.result.history)
     with watch.phase("measure"):
         if samples is not None:

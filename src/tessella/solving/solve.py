@@ -16,7 +16,7 @@ from tessella.machine.arrays import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
-from tessella.problem.determined import missing_conditions
+from tessella.problem.determined import contradictions, leaves_open, missing_conditions
 from tessella.problem.problem import Problem
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
@@ -99,15 +99,21 @@ def _solve_to(problem: Problem, method: Method, progress: Progress | None) -> So
     with watch.phase("measure"):
         at = test_points(problem, solution.basis, method.test_grid)
         error = None if at is None else error_norms(solution(at), problem.exact_values(at))
-    met = "tolerance met" if found.met else "tolerance not met"
-    remarks = (found.reason, missing_conditions(problem) or disagreement(error, found.estimate))
+    met = found.met and not leaves_open(problem)
+    missing = missing_conditions(problem)
+    remarks = (
+        found.reason if met or not missing else "",
+        missing,
+        contradictions(problem),
+        "" if missing else disagreement(error, found.estimate),
+    )
     report = dataclasses.replace(
         solution.report,
         error=error,
         error_estimate=found.estimate,
         tolerance=method.tol,
         refinement=found.steps,
-        stop_reason=met,
+        stop_reason="tolerance met" if met else "tolerance not met",
         advice="; ".join(filter(None, remarks)),
         seconds=watch.total(),
         peak_memory_mib=peak_mib(),

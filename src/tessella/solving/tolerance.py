@@ -152,6 +152,8 @@ class _Walk:
         """The last estimate from other features or subdomains."""
         self.slow, self.whole = 0, math.inf
         """Steps in a row that gained little, and the error that subdomains saw before a split."""
+        self.shares: list[float] = []
+        """Which part of all data every step missed."""
         self.compiling = self.rate = 0.0
         """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
@@ -171,7 +173,7 @@ class _Walk:
             expected = self.compiling + self.rate * following.work()
             spent = time.perf_counter() - self.started
             if spent + expected > self.patience:
-                return self._open() or (
+                return self._doubt() or (
                     f"out of patience: the next step would take about {expected:.0f} s, "
                     f"{spent:.0f} of {self.patience:.0f} s are spent; raise `patience`"
                 )
@@ -269,6 +271,7 @@ class _Walk:
     def _judge(self, solution: Solution) -> Judgement:
         """A solution compared with the best one so far, whose estimate follows."""
         self.seen = look(solution, self.rows)
+        self.shares.append(self.seen.share)
         if not self.steps:
             own = self.seen.loss
             return Judgement(own, math.inf, math.nan)
@@ -284,8 +287,21 @@ class _Walk:
         where the solution is singular."""
         return (self.best, None) if self.lowest is None else (self.lowest[1], self.lowest[0])
 
+    def _doubt(self) -> str:
+        """A word on problems that ask for too much or for too little."""
+        return self._contradiction() or self._open()
+
+    def _contradiction(self) -> str:
+        late = self.shares[-tuning.LATELY :]
+        if len(late) < tuning.LATELY or not late[-1] > max(tuning.CONTRADICTION, late[0] / 2):
+            return ""
+        return (
+            f"{min(late[-1], 1.0):.1%} of the data are not met, and refining does not change that: "
+            f"equations, conditions and measurements contradict each other; check them"
+        )
+
     def _open(self) -> str:
-        """A word on solutions that all satisfy what is asked and differ all the same."""
+        """Solutions that all satisfy what is asked and differ all the same."""
         first, last = self.steps[0], self.steps[-1]
         if (last.difference or 0.0) <= 1e-2 or last.residual >= 1e-4 * first.residual:
             return ""
@@ -295,7 +311,7 @@ class _Walk:
         )
 
     def _stalled(self) -> str:
-        return self._open() or (
+        return self._doubt() or (
             "stalled: the residual no longer falls with features or subdomains, because of "
             "rounding, because the solution is not smooth (see enrichment), or because equation "
             "and conditions contradict each other"
