@@ -23,7 +23,7 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import Defect, defects, in_cells, loss
-from tessella.accuracy.held_out import held_out
+from tessella.accuracy.held_out import SEED, held_out
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
@@ -73,6 +73,18 @@ def _apart(fine: Look, coarse: Look) -> float:
     spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
     spread = np.maximum(spread, tuning.FLAT * span)
     return float(np.max(difference / unit(spread, np.max(np.abs(u), axis=0))))
+
+
+def at_end(one: Solution, other: Solution) -> float:
+    """How far two solutions are apart where time ends, in parts of the first one's spread."""
+    domain = one.problem.domain
+    draw = np.random.default_rng(SEED)
+    x = domain.scatter_on("tmax", tuning.INTERIOR, draw, domain)[0]
+    u, v = (solution(x).reshape(len(x), -1) for solution in (one, other))
+    whole = one(domain.scatter(tuning.INTERIOR, draw)).reshape(tuning.INTERIOR, -1)
+    spread = np.maximum(np.std(u, axis=0), np.std(whole, axis=0))
+    size = np.max(np.abs(whole), axis=0)
+    return float(np.max(np.mean(np.abs(u - v), axis=0) / unit(spread, size)))
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Equation, Problem
+from tessella.problem.slabs import Continued
 
 SEED = 20_011
 """Of the held-out points; no system's points are random, so none of them coincide."""
@@ -56,7 +57,10 @@ def _on(
     problem: Problem, condition: Condition, draw: np.random.Generator, scale: int, count: int
 ) -> tuple[Array, Array]:
     domain = problem.domain
-    sample = partial(domain.scatter_on, count=scale * count // 4, draw=draw, around=domain)
+    count = scale * count // 4
+    if isinstance(condition.given, Continued):
+        count //= tuning.CONTINUED
+    sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
     return condition.places(domain, sample)
 
 

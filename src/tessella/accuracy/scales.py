@@ -18,7 +18,7 @@ from numpy.polynomial import legendre
 
 from tessella.accuracy import tuning
 from tessella.geometry.box import Box
-from tessella.geometry.functions import Function
+from tessella.geometry.functions import Function, Orders
 from tessella.geometry.gauss import gauss_rule
 from tessella.machine.arrays import Array
 from tessella.problem.operators import NormalComponent, Term, symbol
@@ -185,3 +185,38 @@ def _degree(function: Function, lines: Array) -> int:
     energy = spectrum(values[np.all(np.isfinite(values), axis=1)]).sum(axis=0)
     left = np.cumsum(energy[::-1])[::-1]
     return int(np.count_nonzero(left > tuning.VISIBLE**2 * left[0]) - 1) if left[0] > 0 else 0
+
+
+def turning_rate(problem: Problem, wavenumbers: Array) -> tuple[float, bool]:
+    """How fast waves of these wavenumbers along the axes change in time, and whether they turn
+    rather than decay: the roots s of the symbol with exp(s t + i k x), coefficients frozen."""
+    domain = problem.domain
+    axis = domain.axis_index("t")
+    x = domain.scatter(tuning.EXPONENTS, np.random.default_rng(SEED))
+    roots = []
+    for along, k in enumerate(wavenumbers):
+        if along == axis:
+            continue
+        for equation in problem.equations:
+            terms = [
+                term
+                for term in problem.terms(equation.operator)
+                if not any(n for i, n in enumerate(term.orders) if i not in (axis, along))
+            ]
+            roots += _roots(symbol(terms, x), axis, along, float(k))
+    found = np.array(roots, dtype=complex)
+    return float(np.max(np.abs(found), initial=0.0)), _oscillates(found)
+
+
+def _roots(coefficients: dict[Orders, Array], axis: int, along: int, k: float) -> list[complex]:
+    """Of sum_alpha c_alpha s^a_t (i k)^a_x at every point."""
+    order = max((alpha[axis] for alpha in coefficients), default=0)
+    if not order:
+        return []
+    some = len(next(iter(coefficients.values())))
+    table = np.zeros((some, order + 1), dtype=complex)
+    for alpha, c in coefficients.items():
+        table[:, order - alpha[axis]] += c * (1j * k) ** alpha[along]
+    used = table[np.abs(table[:, 0]) > 0]
+    distinct = np.unique(used.round(12), axis=0)
+    return [root for row in distinct for root in np.roots(row)]

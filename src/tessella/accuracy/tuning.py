@@ -18,6 +18,9 @@ NARROW = 8
 POOL = {1: 1 << 15, 2: 1 << 16, 3: 1 << 17}
 """Points at which data are looked at for peaks, by dimension."""
 
+CONTINUED = 16
+"""So many times fewer where the data are the end of a slab of time, which features resolve."""
+
 HELD, NARROW_PART = 0.9, 0.02
 """Data are peaked if so much of their square is held by so small a part of the points."""
 
@@ -28,6 +31,9 @@ ROUNDING = 1e-14
 
 DOUBT = 100.0
 """Ratio of true and estimated error from which one of them is doubted."""
+
+ASTRAY = 0.1
+"""A march this far from another one no longer shows how errors grow."""
 
 MISSED, SIGNIFICANT = 0.3, 1e-3
 """A solution that misses this part of some data is none, unless they are smaller than this part of

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from tessella.cells.basis import default_features
 from tessella.cells.solvers import CELL_SOLVERS
@@ -190,7 +190,7 @@ class Entry:
         checkpoint: str | Path | None = None,
         progress: Progress | None = None,
         **choices: Any,
-    ) -> Solution:
+    ) -> Solution | Marched:
         """Solve with a preset, some of its numbers replaced by `settings`.
 
         `choices` are `seed`, `solver`, `condition`, `tol` and `patience`. `solver` is a linear
@@ -246,9 +246,7 @@ class Entry:
             problem, method, enrichment = self._chosen(preset, settings)
             how, kept = method.choices(**given, enrichment=enrichment), method.settings
         marched = march(problem, slabs, how, progress=progress)
-        first = dataclasses.replace(marched.report.first, preset=preset, settings=kept)
-        report = dataclasses.replace(marched.report, first=first)
-        return dataclasses.replace(marched, report=report)
+        return _recorded(marched, preset, kept)
 
     def parts(
         self, preset: str | None = None, seed: int = 0, settings: Mapping[str, Any] | None = None
@@ -277,7 +275,7 @@ class Entry:
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
         progress: Progress | None,
-    ) -> Solution:
+    ) -> Solution | Marched:
         chosen, method = self.preset(preset), self.preset(preset).method
         problem = self._stated(preset, settings)
         S = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
@@ -337,10 +335,17 @@ class Entry:
         return _recorded(solution, preset, dataclasses.asdict(method))
 
 
-def _recorded(solution: Solution, preset: str, settings: dict[str, Any]) -> Solution:
+def _recorded(solution: Found, preset: str, settings: dict[str, Any]) -> Found:
     """The solution with what it was made of in its report."""
-    report = dataclasses.replace(solution.report, preset=preset, settings=settings)
+    report: Any = solution.report
+    if isinstance(solution, Marched):
+        first = dataclasses.replace(report.first, preset=preset, settings=settings)
+        return dataclasses.replace(solution, report=dataclasses.replace(report, first=first))
+    report = dataclasses.replace(report, preset=preset, settings=settings)
     return dataclasses.replace(solution, report=report)
+
+
+Found = TypeVar("Found", Solution, Marched, Solution | Marched)
 
 
 def side_by_side(

@@ -8,11 +8,12 @@ halved again and again, and those that stay are jumps.
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.geometry.domain import Domain
+from tessella.geometry.domain import Bounds, Domain
 from tessella.geometry.functions import Function, function_name
 from tessella.machine.arrays import Array
 from tessella.problem.operators import NormalComponent
@@ -45,9 +46,25 @@ def check_jumps(problem: Problem) -> None:
                 if not any(gamma) or isinstance(function, NormalComponent) or function in seen:
                     continue
                 seen.add(function)
+                if _known(function, problem.domain):
+                    continue
                 found = jump(function, problem.domain)
                 if found is not None:
                     _refuse(function, statement.name, found)
+                _CHECKED[function] = problem.domain.bounds
+
+
+_CHECKED: WeakKeyDictionary[Function, Bounds] = WeakKeyDictionary()
+"""Where functions have been looked at: slabs of time, and copies of a problem, need not again."""
+
+
+def _known(function: Function, domain: Domain) -> bool:
+    known = _CHECKED.get(function)
+    if known is None or len(known) != domain.dimension:
+        return False
+    return all(
+        a <= low and high <= b for (a, b), (low, high) in zip(known, domain.bounds, strict=True)
+    )
 
 
 def _refuse(function: Function, statement: str, found: tuple[Array, float, float]) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain, Extrusion
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
+from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.statement import Applied
 
@@ -50,12 +52,20 @@ def until(problem: Problem, end: float) -> Problem:
 
 def _continued(condition: Condition, before: Applied) -> Condition:
     """The condition with the value that the slab before has there."""
-    direction = -np.eye(before.problem.domain.dimension)[before.problem.domain.axis_index(TIME)]
+    return dataclasses.replace(condition, value=Continued(condition.operator, before))
 
-    def value(points: Array) -> Array:
-        return before.apply(condition.operator, points, np.tile(direction, (len(points), 1)))
 
-    return dataclasses.replace(condition, value=value)
+@dataclass(frozen=True, eq=False)
+class Continued:
+    """Initial data that are the end of the slab before."""
+
+    operator: Operator
+    before: Applied
+
+    def __call__(self, points: Array) -> Array:
+        domain = self.before.problem.domain
+        back = -np.eye(domain.dimension)[domain.axis_index(TIME)]
+        return self.before.apply(self.operator, points, np.tile(back, (len(points), 1)))
 
 
 def _during(

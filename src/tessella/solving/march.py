@@ -18,12 +18,14 @@ from typing import Any
 
 import numpy as np
 
-from tessella.accuracy.estimate import Judgement, Look, compare, look
+from tessella.accuracy import tuning
+from tessella.accuracy.estimate import Look, at_end, compare, look
 from tessella.accuracy.held_out import held_out
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Extrusion
 from tessella.geometry.functions import function_values
 from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
@@ -41,9 +43,9 @@ from tessella.solving.algorithm import (
     factor,
     substitute,
 )
-from tessella.solving.method import Method, with_choices
+from tessella.solving.method import Method, check_problem, with_choices
 from tessella.solving.plan import on_basis
-from tessella.solving.solve import check_problem, solve
+from tessella.solving.tolerance import solve_to
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
 """Points per axis at which the error of a slab is measured, by dimension."""
@@ -92,13 +94,31 @@ def march(
     chosen = Method.of(choices, "march", method)
     low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
     ends = np.linspace(low, high, slabs + 1)
-    watch = Stopwatch()
     first = slab_problem(problem, (low, float(ends[1])))
     parts, found = _first_parts(problem, first, chosen, progress)
-    walk = _Walk(problem, parts, chosen, progress)
-    reason, advice = f"reached t = {high:g}", ""
-    if found is not None and found.report.stop_reason != "tolerance met":
-        advice = f"first slab: {found.report.stop_reason}, {found.report.advice}"
+    marched = march_with(problem, ends, parts, chosen, progress)
+    if found is None:
+        return marched
+    report = dataclasses.replace(
+        marched.report, tolerance=chosen.tol, refinement=found.report.refinement
+    )
+    if found.report.stop_reason != "tolerance met":
+        told = f"first slab: {found.report.stop_reason}, {found.report.advice}"
+        report = dataclasses.replace(report, advice="; ".join(filter(None, (told, report.advice))))
+    return dataclasses.replace(marched, report=_verdict(report, chosen.tol))
+
+
+def march_with(
+    problem: Problem,
+    ends: Array,
+    parts: Parts,
+    method: Method,
+    progress: Progress | None = None,
+) -> Marched:
+    """Slab after slab between these times, each with the same parts."""
+    watch, slabs = Stopwatch(), len(ends) - 1
+    walk = _Walk(problem, parts, method, progress)
+    reason, advice = f"reached t = {ends[-1]:g}", ""
     for k in range(slabs):
         try:
             walk.step((float(ends[k]), float(ends[k + 1])))
@@ -110,18 +130,8 @@ def march(
             break
         if progress is not None:
             progress(k + 1, slabs, walk.figures[-1].residual)
-    if chosen.tol is not None and len(walk.figures) == slabs:
-        reason, advice = _verdict(walk.figures[-1].estimate, chosen.tol, reason, advice)
     reached = until(problem, walk.figures[-1].end)
-    report = MarchReport(
-        walk.solutions[0].report,
-        tuple(walk.figures),
-        slabs,
-        reason,
-        advice,
-        tolerance=chosen.tol,
-        refinement=() if found is None else found.report.refinement,
-    )
+    report = MarchReport(walk.solutions[0].report, tuple(walk.figures), slabs, reason, advice)
     return _measured(Marched(reached, tuple(walk.solutions), report), watch)
 
 
@@ -131,7 +141,7 @@ def _first_parts(
     """What every slab is solved with: as chosen, or as a solve of the first slab to the tolerance
     finds it."""
     if method.tol is not None:
-        found = solve(dataclasses.replace(first, exact=None), method, progress=progress)
+        found = solve_to(dataclasses.replace(first, exact=None), method, progress)
         return on_basis(found.basis), found
     if method.basis is None:
         return method.parts(first), None
@@ -144,17 +154,22 @@ def _first_parts(
     return moved.parts(first), None
 
 
-def _verdict(estimate: float | None, tol: float, reason: str, advice: str) -> tuple[str, str]:
+def _verdict(report: MarchReport, tol: float | None) -> MarchReport:
     """Whether everything that has accumulated is below the tolerance, and what to do if not."""
-    if estimate is None:
-        return f"{reason}, error unknown", advice
+    estimate = report.error_estimate
+    if report.stopped_early or estimate is None or tol is None:
+        return report
     if estimate <= tol:
-        return f"{reason}, tolerance met", advice
+        return dataclasses.replace(report, stop_reason=f"{report.stop_reason}, tolerance met")
     grown = (
         f"the estimated error is {estimate:.1e} at the end, tol = {tol:.1e} was asked of one slab: "
         f"ask for {tol * tol / estimate:.0e}, or march fewer slabs"
     )
-    return f"{reason}, tolerance not met", "; ".join(filter(None, (advice, grown)))
+    return dataclasses.replace(
+        report,
+        stop_reason=f"{report.stop_reason}, tolerance not met",
+        advice="; ".join(filter(None, (report.advice, grown))),
+    )
 
 
 class _Track:
@@ -216,7 +231,9 @@ class _Walk:
         self.coarse: _Track | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
-        self.losses, self.missed = np.zeros(2), 0.0
+        self.lost = self.strayed = self.missed = 0.0
+        """What all slabs so far have lost at their ends, what poorer ones have, and the largest
+        part of some data that a slab misses."""
 
     def step(self, bounds: tuple[float, float]) -> None:
         start = time.perf_counter()
@@ -239,16 +256,34 @@ class _Walk:
         )
 
     def _estimated(self, seen: Look, bounds: tuple[float, float]) -> float | None:
-        """Of everything so far: how far the coarser march is away, times the ratio of residuals,
-        and at least what any slab misses of its data."""
+        """Of everything so far. A slab loses what separates it from a poorer one with the same
+        start, times the ratio of their residuals; what it loses at its end is carried on, and grows
+        or fades as the errors of a poorer march do that goes its own way."""
         coarse = self._second()
         if coarse is None:
             return None
-        found = compare(seen, look(coarse.step(self.blind, bounds), seen.rows))
-        self.losses += np.array([found.residual, found.other_residual]) ** 2
+        stray = coarse.step(self.blind, bounds)
+        fresh = stray
+        if self.solutions:
+            again = _Track(coarse.parts)
+            again.ready, again.last = coarse.ready, self.solutions[-1]
+            fresh = again.step(self.blind, bounds)
+        found = compare(seen, look(fresh, seen.rows))
         self.missed = max(self.missed, found.missed)
-        own, other = np.sqrt(self.losses).tolist()
-        return Judgement(own, other, found.difference, missed=self.missed).error
+        apart = compare(seen, look(stray, seen.rows)).difference
+        estimate = max(found.error + self.growth(apart, found.difference) * self.lost, self.missed)
+        end = at_end(seen.solution, fresh)
+        self.strayed += end
+        self.lost += end * found.error / max(found.difference, found.error)
+        return estimate
+
+    def growth(self, apart: float, fresh: float) -> float:
+        """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
+        once that one has lost its way."""
+        if not self.strayed:
+            return 1.0
+        found = max(apart - fresh, 0.0) / self.strayed
+        return max(found, 1.0) if apart > tuning.ASTRAY else found
 
     def _second(self) -> _Track | None:
         """The coarser march, if one is wanted; known once the first slab has chosen a solver."""
@@ -270,6 +305,16 @@ def _measured(made: Marched, watch: Stopwatch) -> Marched:
         made.report, error=error, seconds=watch.total(), peak_memory_mib=peak_mib()
     )
     return dataclasses.replace(made, report=report)
+
+
+def marches(problem: Problem) -> bool:
+    """Whether a problem can be solved slab by slab."""
+    try:
+        _check(problem, 1)
+        slab_problem(problem, problem.domain.bounds[problem.domain.axis_index(TIME)])
+    except ValueError:
+        return False
+    return True
 
 
 def _check(problem: Problem, slabs: int) -> None:

@@ -348,6 +348,13 @@ def enrichment_of(field: str, given: ByField, problem: Problem) -> tuple[Enrichm
     return as_enrichment(given, problem.domain)
 
 
+def check_problem(problem: object, door: str) -> None:
+    if not isinstance(problem, Problem):
+        raise TypeError(
+            f"{door}() needs a Problem(domain, equation, conditions) first, got {problem!r}"
+        )
+
+
 Door = TypeVar("Door", bound=Callable[..., Any])
 
 

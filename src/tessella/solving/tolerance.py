@@ -14,6 +14,7 @@ import dataclasses
 import math
 import time
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
 
@@ -21,17 +22,24 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import in_cells
-from tessella.accuracy.estimate import Judgement, Look, compare, look
+from tessella.accuracy.estimate import Judgement, Look, compare, disagreement, look
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.marking import coarse_axes, split
+from tessella.cells.shelf import Shelf
 from tessella.cells.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.arrays import on_the_cpu
+from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
+from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.points import Rows
+from tessella.problem.determined import contradictions, leaves_open, missing_conditions
 from tessella.problem.problem import Problem
-from tessella.solution.report import Step
-from tessella.solution.solution import Solution
-from tessella.solving.plan import Plan, first_plan
+from tessella.solution.report import Step, error_norms
+from tessella.solution.solution import Solution, test_points
+from tessella.solving.algorithm import run
+from tessella.solving.method import PATIENCE, Method
+from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 
 
 def _cut_alike(one: Solution, other: Solution) -> bool:
@@ -316,3 +324,47 @@ class _Walk:
             "rounding, because the solution is not smooth (see enrichment), or because equation "
             "and conditions contradict each other"
         )
+
+
+def solve_to(problem: Problem, method: Method, progress: Progress | None) -> Solution:
+    """Refine to a tolerance; only then is the exact solution, if any, looked at."""
+    assert method.tol is not None
+    patience = PATIENCE if method.patience is None else method.patience
+    watch = Stopwatch()
+    with on_the_cpu(True):
+        shelf = Shelf()
+
+    def engine(blind: Problem, plan: Plan) -> Solution:
+        with on_the_cpu(plan.work() < tuning.GPU_WORK):
+            return run(blind, planned(blind, plan, method), shelf=shelf)
+
+    if problem.exact_function is not None:
+        few = problem.domain.scatter(2, np.random.default_rng(method.seed or 0))
+        problem.exact_values(few)  # shows a bad one before the work
+    quiet = nullcontext() if overdetermined(problem) else single_threaded_blas()
+    with watch.phase("solve"), on_the_cpu(True), quiet:
+        found = refine(problem, method.tol, engine, patience, progress)
+    solution = dataclasses.replace(found.solution, problem=problem)
+    with watch.phase("measure"):
+        at = test_points(problem, solution.basis, method.test_grid)
+        error = None if at is None else error_norms(solution(at), problem.exact_values(at))
+    met = found.met and not leaves_open(problem)
+    missing = missing_conditions(problem)
+    remarks = (
+        found.reason if met or not missing else "",
+        missing,
+        contradictions(problem),
+        "" if missing else disagreement(error, found.estimate),
+    )
+    report = dataclasses.replace(
+        solution.report,
+        error=error,
+        error_estimate=found.estimate,
+        tolerance=method.tol,
+        refinement=found.steps,
+        stop_reason="tolerance met" if met else "tolerance not met",
+        advice="; ".join(filter(None, remarks)),
+        seconds=watch.total(),
+        peak_memory_mib=peak_mib(),
+    )
+    return dataclasses.replace(solution, report=report)
