@@ -29,7 +29,7 @@ POINTS = 64
 """Points of the domain at which linearity is checked."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OperatorFunction(Operator):
     """A function f(d, x) that is linear in the derivatives d(...), as an `Operator`."""
 
@@ -46,10 +46,20 @@ class OperatorFunction(Operator):
     def name(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    def __repr__(self) -> str:
+        return "f(d, x)" if self.name == "<lambda>" else self.name
+
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         used = _Recorder(tuple(axes), self.name)
-        with np.errstate(all="ignore"):
-            self.function(used, np.full((1, len(axes)), 0.5))
+        try:
+            with np.errstate(all="ignore"):
+                self.function(used, np.full((2, len(axes)), 0.5))
+        except TypeError as error:
+            raise TypeError(
+                f"the operator function {self.name!r} fails, {error}: it must be a function of d "
+                f"and an (n, {len(axes)}) array x of points, with np or jnp functions, such as "
+                f"lambda d, x: d(x=2) + x[:, 0] * d()"
+            ) from error
         if not used.orders:
             raise ValueError(
                 f"the operator function {self.name!r} uses no derivative of the unknown: write "
@@ -70,6 +80,13 @@ def operator(function: Callable[[Any, Any], Any]) -> OperatorFunction:
     array; d() are those of the unknown. The result joins the algebra like any operator. Write it
     with `jax.numpy` if its coefficients are differentiated, i.e. if another operator is applied to
     it with `@`. A function that is not linear in d is refused when a `Problem` is stated.
+
+    >>> import tessella as ts
+    >>> @ts.operator
+    ... def drift(d, x):
+    ...     return x[:, 1] * d(x=1) - x[:, 0] * d(y=1)
+    >>> drift - 0.01 * ts.Laplacian()
+    drift - 0.01 * Laplacian()
     """
     return OperatorFunction(function)
 
@@ -101,7 +118,7 @@ class _Derivatives:
 
     def __call__(self, *wrong: Any, **orders: int) -> Any:
         if wrong:
-            raise TypeError(
+            raise ValueError(
                 f"the operator function {self.name!r} calls d({', '.join(map(repr, wrong))}): "
                 f"name the axes, d(x=2), or write d() for the unknown itself"
             )
@@ -133,7 +150,7 @@ class _Recorder(_Derivatives):
 
     def look_up(self, alpha: Orders) -> Any:
         self.orders[alpha] = None
-        return np.zeros(1)
+        return np.zeros(2)
 
 
 class _Given(_Derivatives):
