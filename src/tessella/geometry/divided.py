@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.geometry.domain import PROBE, Bounds, Domain, Surface, join
+from tessella.geometry.domain import PROBE, Bounds, Description, Domain, Surface, join
 from tessella.machine.arrays import Array
 
 REST = "rest"
@@ -20,7 +19,13 @@ REST = "rest"
 
 @dataclass(frozen=True, init=False, repr=False)
 class Divided(Domain):
-    """A domain made of regions, e.g. of different materials: `Divided(box, core=ball)`.
+    """A domain made of regions, e.g. of different materials.
+
+    >>> import tessella as ts
+    >>> box = ts.Box(x=(-1, 1), y=(-1, 1))
+    >>> domain = ts.Divided(box, core=ts.Ball(x=0, y=0, radius=0.5))
+    >>> domain.regions
+    ('core', 'rest')
 
     What no region claims is the region "rest". Each region gets features of its own, an `Equation`
     may hold `where="core"` only, and `Transmission("core", "rest")` joins the two on their common
@@ -126,7 +131,7 @@ class Divided(Domain):
         ours &= self.contains(points - step) & self.contains(points + step)
         return points[ours], normals[ours]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         return {
             "shape": "divided",
             "whole": self.whole.describe(),

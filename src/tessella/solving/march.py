@@ -22,7 +22,7 @@ import numpy as np
 
 from tessella.accuracy.estimate import Judgement, distance, held_out, residual
 from tessella.geometry.box import Box
-from tessella.geometry.domain import Extrusion
+from tessella.geometry.combinations import Extrusion
 from tessella.geometry.functions import function_values
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.memory import peak_mib

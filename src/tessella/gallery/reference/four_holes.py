@@ -1,8 +1,9 @@
 """Laplace's equation on a square with four holes, by curved finite elements of high order.
 
-`python -m tessella.gallery.reference.four_holes` computes the table again with NGSolve (`pip install
-ngsolve`): it refines until two orders agree at every point, and writes `four_holes.csv` beside this
-file. The table is what the gallery reads; NGSolve is needed for nothing else.
+`python -m tessella.gallery.reference.four_holes` computes the table again with NGSolve
+(`pip install ngsolve`): it refines until two orders agree at every point, and writes
+`four_holes.csv` beside this file. The table is what the gallery reads; NGSolve is needed for
+nothing else.
 """
 
 from __future__ import annotations
