@@ -70,8 +70,18 @@ class Divided(Domain):
     def _probe(self) -> Array:
         return self.whole.scatter(4096, np.random.default_rng(0))
 
+    def _depths(self, points: Array) -> Array:
+        return np.stack([shape.signed_distance(points) for _, shape in self.shapes])
+
+    def depth(self, region: str, points: Array) -> Array:
+        """Of a named region: negative inside, zero where it ends and where a deeper one begins."""
+        k = [name for name, _ in self.shapes].index(region)
+        depths = self._depths(points)
+        others = np.delete(depths, k, axis=0).min(axis=0, initial=np.inf)
+        return np.maximum(depths[k], depths[k] - others)
+
     def _number(self, points: Array) -> NDArray[np.intp]:
-        depths = np.stack([shape.signed_distance(points) for _, shape in self.shapes])
+        depths = self._depths(points)
         return np.where(depths.min(axis=0) > 0, len(self.shapes), depths.argmin(axis=0))
 
     def inside(self, region: str, points: Array) -> NDArray[np.bool_]:
