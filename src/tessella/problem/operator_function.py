@@ -22,6 +22,9 @@ from tessella.geometry.functions import Orders, check_values, derivatives
 from tessella.machine.arrays import Array
 from tessella.problem.operators import Operator, Term
 
+Formula = Callable[["_Derivatives", Any], Any]
+"""f(d, x) of the derivatives d and the points x, an array of NumPy or of JAX; values like x's."""
+
 SLACK = 1e-9
 """Rounding that a linear function is allowed, relative to the sum of its terms' sizes."""
 
@@ -33,7 +36,7 @@ POINTS = 64
 class OperatorFunction(Operator):
     """A function f(d, x) that is linear in the derivatives d(...), as an `Operator`."""
 
-    function: Callable[[Any, Any], Any]
+    function: Formula
 
     def __post_init__(self) -> None:
         if not callable(self.function) or isinstance(self.function, Operator):
@@ -73,7 +76,7 @@ class OperatorFunction(Operator):
         )
 
 
-def operator(function: Callable[[Any, Any], Any]) -> OperatorFunction:
+def operator(function: Formula) -> OperatorFunction:
     """A linear operator from a function f(d, x); also as a decorator.
 
     d(x=2, y=1) are values of that derivative of the unknown at the points x, an (n, dimension)
@@ -104,7 +107,7 @@ class Coefficient:
     def __name__(self) -> str:
         return f"{_spell(self.axes, self.alpha)} of operator function {self.operator.name}"
 
-    def __call__(self, points: Any) -> Any:
+    def __call__(self, points: Array) -> Array:
         n = len(points)
         values = {a: np.full(n, float(a == self.alpha)) for a in self.alphas}
         return self.operator.function(_Given(self.axes, self.operator.name, values), points)
@@ -116,7 +119,7 @@ class _Derivatives:
     def __init__(self, axes: tuple[str, ...], name: str) -> None:
         self.axes, self.name = axes, name
 
-    def __call__(self, *wrong: Any, **orders: int) -> Any:
+    def __call__(self, *wrong: object, **orders: int) -> Array:
         if wrong:
             raise ValueError(
                 f"the operator function {self.name!r} calls d({', '.join(map(repr, wrong))}): "
@@ -137,7 +140,7 @@ class _Derivatives:
             alpha[self.axes.index(axis)] = order
         return self.look_up(tuple(alpha))
 
-    def look_up(self, alpha: Orders) -> Any:
+    def look_up(self, alpha: Orders) -> Array:
         raise NotImplementedError
 
 
@@ -148,7 +151,7 @@ class _Recorder(_Derivatives):
         super().__init__(axes, name)
         self.orders: dict[Orders, None] = {}
 
-    def look_up(self, alpha: Orders) -> Any:
+    def look_up(self, alpha: Orders) -> Array:
         self.orders[alpha] = None
         return np.zeros(2)
 
@@ -160,7 +163,7 @@ class _Given(_Derivatives):
         super().__init__(axes, name)
         self.values = values
 
-    def look_up(self, alpha: Orders) -> Any:
+    def look_up(self, alpha: Orders) -> Array:
         if alpha not in self.values:
             raise ValueError(
                 f"the operator function {self.name!r} asks for {_spell(self.axes, alpha)} at some "

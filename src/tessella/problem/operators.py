@@ -227,8 +227,7 @@ class NormalDerivative(Operator):
     """Derivative along the outward normal; meaningful in conditions on the boundary only.
 
     >>> import tessella as ts
-    >>> cooled = ts.Condition(ts.NormalDerivative() + 2.0, 0.0, on="xmax", name="cooled")
-    >>> cooled.operator
+    >>> ts.NormalDerivative() + 2.0 * ts.Identity()
     NormalDerivative() + 2
     """
 
