@@ -18,7 +18,7 @@ Function = Callable[[Any], Any]
 
 Orders = tuple[int, ...]
 
-MANY, FEW = 8_192, 3
+MANY, FEW = 16_384, 3
 """From so many points on, a function is tried at a few of them first: one that answers with a value
 for every pair of points would ask for gigabytes."""
 
