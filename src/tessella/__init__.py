@@ -15,7 +15,8 @@ from tessella.features.enrichment import Corner, Enrichment
 from tessella.features.random_features import Activation, RandomFeatures
 from tessella.geometry.box import Box
 from tessella.geometry.divided import Divided
-from tessella.geometry.sampled import Implicit, PointCloud
+from tessella.geometry.implicit import Implicit
+from tessella.geometry.point_cloud import PointCloud
 from tessella.geometry.shapes import Ball, HalfSpace, Polygon
 from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.iterative.deflation import DeflatedLSQR

@@ -66,3 +66,37 @@ def test_one_point_of_a_square_may_be_flat():
 def test_points_of_another_dimension_are_refused(given):
     with pytest.raises(ValueError, match=r"shape \(n, 2\) with columns \(x, y\)"):
         ts.Box(x=(0, 1), y=(0, 1)).points(given)
+
+
+HIDDEN = np.ma.masked_array(np.zeros((2, 2)), mask=[[0, 0], [1, 0]])
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (np.ones((3, 2)) * 1j, r"^points must be real numbers, got complex128 values"),
+        ([["a", "b"]], r"^points must be real numbers, got <U1 values"),
+        (HIDDEN, r"^points are a masked array.*: leave those rows out"),
+    ],
+)
+def test_points_that_would_be_changed_on_the_way_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        ts.Box(x=(0, 1), y=(0, 1)).points(given)
+    with pytest.raises(ValueError, match=message.replace("points", "PointCloud interior")):
+        ts.PointCloud(given, [(1, 0)], [(1, 0)])
+
+
+def test_a_masked_array_without_masked_points_is_an_array():
+    given = np.ma.masked_array(np.ones((2, 2)), mask=False)
+    points = ts.Box(x=(0, 1), y=(0, 1)).points(given)
+    assert type(points) is np.ndarray
+
+
+def test_closing_an_axis_leaves_the_box_as_it_was():
+    box = ts.Box(x=(0, 3), y=(0, 2))
+    assert not box.periods.any()
+    closed = box.closed("x")
+    assert (box.periodic, closed.periodic) == ((), ("x",))
+    np.testing.assert_array_equal(closed.periods, [3, 0])
+    np.testing.assert_array_equal(closed.closed("y").periods, [3, 2])
+    np.testing.assert_array_equal(box.periods, [0, 0])

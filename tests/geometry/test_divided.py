@@ -172,3 +172,19 @@ EQUATION = ts.Equation(ts.Laplacian())
 def test_bad_regions_are_refused(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+def test_the_depth_of_a_region_is_negative_inside_it(rng):
+    """Where regions overlap, the deeper one counts, so the other one ends there."""
+    box = ts.Box(x=(-1, 1), y=(-1, 1))
+    shapes = {
+        "core": ts.Ball(x=0, y=0, radius=0.5),
+        "bar": ts.Box(x=(-1, 1), y=(-0.2, 0.2)),
+        "drop": ts.Ball(x=0.6, y=0.6, radius=0.3),
+    }
+    domain = ts.Divided(box, **shapes)
+    points = box.scatter(2_000, rng)
+    for name in shapes:
+        inside = domain.inside(name, points)
+        assert 0 < inside.sum() < len(points)
+        np.testing.assert_array_equal(domain.depth(name, points) < 0, inside)

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.geometry.sampled import _apart
+from tessella.geometry.implicit import _apart
 
 SQUARE = ts.Box(x=(-1, 1), y=(-1, 1))
 CUBE = ts.Box(x=(0, 1), y=(0, 1), z=(0, 1))

@@ -1,5 +1,7 @@
 """Operators handed in as functions: the same as written with D, or refused with the reason."""
 
+import math
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -205,8 +207,11 @@ def test_coefficients_that_are_differentiated_need_jax_and_finite_derivatives():
 def test_misuse_of_the_door():
     with pytest.raises(TypeError, match=r"operator\(\) takes a function of derivatives and points"):
         ts.operator(ts.Laplacian())
-    with pytest.raises(TypeError, match=r"calls d\('x'\): name the axes, d\(x=2\)"):
+    with pytest.raises(ValueError, match=r"calls d\('x'\): name the axes, d\(x=2\)"):
         state(ts.operator(lambda d, x: d("x")))
+    for wrong in (lambda x: x, lambda d, x: math.sin(x[:, 0]) * d()):
+        with pytest.raises(TypeError, match=r"'<lambda>' fails, .*: it must be a function of d "):
+            state(ts.operator(wrong))
     with pytest.raises(TypeError, match=r"wrap a function f\(d, x\) .* in operator\(f\)"):
         ts.Equation(lambda d, x: d(x=2))
     with pytest.raises(TypeError, match=r"so that it is linear, got 3.0$"):

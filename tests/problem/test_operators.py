@@ -185,6 +185,13 @@ def test_what_is_not_linear_cannot_be_written(bad):
         bad()
 
 
+@pytest.mark.parametrize("wrong", ["dx", f, 2.0])
+def test_only_an_operator_stands_left_of_an_operator(wrong):
+    message = r" @ operator: expected an operator such as D\(x=1\) on the left; .* f \* operator"
+    with pytest.raises(TypeError, match=message):
+        wrong @ ts.D(x=1)
+
+
 @pytest.mark.parametrize("number", [np.nan, np.inf])
 def test_a_coefficient_must_be_finite(number):
     for bad in (

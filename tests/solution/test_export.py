@@ -227,11 +227,12 @@ def test_four_axes_become_a_series_of_three(combination, tmp_path):
         ({"times": 0}, "times must be a number of files >= 1"),
         ({"times": [0.5, 7.0]}, "times must lie between 0 and 1"),
         ({"derivatives": {"exact": ts.D(x=1)}}, "cannot be called 'exact': that name is taken"),
+        ({"derivatives": {"u_x": "dx"}}, r"'u_x' must be an operator such as D\(x=1\), got 'dx'"),
     ],
 )
 def test_what_cannot_be_written_says_why(still, tmp_path, arguments, message):
     path = tmp_path / arguments.pop("path", "u.vtu")
-    with pytest.raises(ValueError, match=message):
+    with pytest.raises((ValueError, TypeError), match=message):
         still.to_vtk(path, **arguments)
     assert not list(tmp_path.iterdir())
 

@@ -9,7 +9,7 @@ from scipy.spatial import cKDTree
 from tessella.cells.scanning import CUT, Index, Inside, kinds
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import NEAR, Domain, Surface
-from tessella.geometry.sampled import Implicit
+from tessella.geometry.implicit import Implicit
 from tessella.machine.arrays import Array
 
 FEW, FINER = 4, (2, 4, 8, 16)

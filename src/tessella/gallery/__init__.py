@@ -1,4 +1,12 @@
-"""Named problems with exact or reference solutions; one file per family."""
+"""Named problems with exact or reference solutions; one file per family.
+
+>>> import tessella as ts
+>>> ts.gallery.names()[:3]
+['harmonic-oscillator', 'laplace', 'wave']
+>>> problem = ts.gallery.get("heat").problem(alpha=0.5, T=2.0)
+>>> problem.domain
+Box(x=(0, 1), t=(0, 2))
+"""
 
 from __future__ import annotations
 

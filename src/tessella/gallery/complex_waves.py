@@ -7,7 +7,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import hankel1
 
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, Dirichlet, Initial
@@ -105,30 +106,20 @@ def _part(
     return lambda points: np.asarray(take(function(points)))
 
 
-HELMHOLTZ_COMPLEX = Entry(
-    "helmholtz-complex",
+HELMHOLTZ_COMPLEX = single(
+    helmholtz_complex,
     "complex Helmholtz with impedance walls, as two real unknowns",
-    {
-        "best": Preset(
-            {"k": 20.0},
-            side_by_side((4, 4), 200, 2),
-            helmholtz_complex,
-            fixed(100, 100),
-            "chosen by hand, after what a tolerance found",
-        )
-    },
+    subdomains=(4, 4),
+    features=200,
+    test_grid=(100, 100),
 )
+"""Chosen by hand, after what a tolerance found."""
 
-SCHROEDINGER = Entry(
-    "schroedinger",
+SCHROEDINGER = single(
+    schroedinger,
     "Schroedinger equation: a swinging packet, as two real unknowns",
-    {
-        "best": Preset(
-            {"x0": 2.0, "T": 2.0},
-            side_by_side((8, 2), 250, 2),
-            schroedinger,
-            fixed(160, 40),
-            "chosen by hand, after what a tolerance found",
-        )
-    },
+    subdomains=(8, 2),
+    features=250,
+    test_grid=(160, 40),
 )
+"""Chosen by hand, after what a tolerance found."""

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet, Initial, Neumann
@@ -25,11 +24,11 @@ def variable_poisson(contrast: float = 0.8) -> Problem:
             f"vanishes somewhere and the problem is no longer elliptic"
         )
 
-    def a(p: Any) -> Any:
+    def a(p: Array) -> Array:
         xp = namespace(p)
         return 1 + contrast * xp.sin(2 * np.pi * p[:, 0]) * xp.sin(np.pi * p[:, 1])
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         x, y = p[:, 0], p[:, 1]
         return xp.exp(x) * xp.sin(2 * np.pi * x) * xp.cos(3 * y)
@@ -62,14 +61,14 @@ def poisson_3d(n: float = 2.0) -> Problem:
     if n != int(n) or n < 1:
         raise ValueError(f"n must be a whole number >= 1, got {n!r}")
 
-    def waves(p: Any, k: float) -> Any:
+    def waves(p: Array, k: float) -> Array:
         xp = namespace(p)
         return xp.prod(xp.sin(k * np.pi * p), axis=1)
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         return waves(p, 1) + waves(p, n)
 
-    def source(p: Any) -> Any:
+    def source(p: Array) -> Array:
         return 3 * np.pi**2 * (waves(p, 1) + n**2 * waves(p, n))
 
     return Problem(
@@ -87,7 +86,7 @@ def heat(alpha: float = 0.1, T: float = 1.0) -> Problem:
     need_positive(alpha=alpha, T=T)
     modes = ((0, 0.5), (1, 0.5), (4, 0.25))
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         x, t = p[:, 0], p[:, 1]
         k = np.pi
@@ -113,7 +112,7 @@ def anisotropic_heat(T: float = 5.0) -> Problem:
     slow, fast = 1 / (500 * np.pi) ** 2, 1 / np.pi**2
     rate = (20 * np.pi) ** 2 * slow + np.pi**2 * fast
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         x, y, t = p[:, 0], p[:, 1], p[:, 2]
         return xp.sin(20 * np.pi * x) * xp.sin(np.pi * y) * xp.exp(-rate * t)
@@ -128,58 +127,39 @@ def anisotropic_heat(T: float = 5.0) -> Problem:
     )
 
 
-VARIABLE_POISSON = Entry(
-    "variable-poisson",
+VARIABLE_POISSON = single(
+    variable_poisson,
     "-div(a grad u) = f with a smooth coefficient a in 2D",
-    {
-        "best": Preset(
-            {"contrast": 0.8},
-            side_by_side(2, 125, 2, bandwidth=0.7),
-            variable_poisson,
-            fixed(100, 100),
-            "what a tolerance chose, frozen: relative L2 error 3e-11",
-        )
-    },
+    subdomains=2,
+    features=125,
+    test_grid=(100, 100),
+    bandwidth=0.7,
 )
+"""What a tolerance chose, frozen: relative L2 error 3e-11."""
 
-POISSON_3D = Entry(
-    "poisson-3d",
+POISSON_3D = single(
+    poisson_3d,
     "-Laplace(u) = f on a cube, n half-waves per axis, in 3D",
-    {
-        "best": Preset(
-            {"n": 2.0},
-            side_by_side(2, 600, 3),
-            poisson_3d,
-            fixed(23, 23, 23),
-            "what a tolerance chose, frozen: relative L2 error 6e-6",
-        )
-    },
+    subdomains=2,
+    features=600,
+    test_grid=(23, 23, 23),
 )
+"""What a tolerance chose, frozen: relative L2 error 6e-6."""
 
-HEAT = Entry(
-    "heat",
+HEAT = single(
+    heat,
     "heat equation u_t = alpha u_xx between insulated ends, in (1+1)D",
-    {
-        "best": Preset(
-            {"alpha": 0.1, "T": 1.0},
-            side_by_side(2, 200, 2),
-            heat,
-            fixed(100, 100),
-            "what a tolerance chose, frozen: relative L2 error 2e-9",
-        )
-    },
+    subdomains=2,
+    features=200,
+    test_grid=(100, 100),
 )
+"""What a tolerance chose, frozen: relative L2 error 2e-9."""
 
-ANISOTROPIC_HEAT = Entry(
-    "anisotropic-heat",
+ANISOTROPIC_HEAT = single(
+    anisotropic_heat,
     "heat equation with 20 half-waves along x and one along y, in (2+1)D",
-    {
-        "best": Preset(
-            {"T": 5.0},
-            side_by_side((16, 1, 2), 520, 3),
-            anisotropic_heat,
-            fixed(127, 23, 11),
-            "what a tolerance chose, frozen: relative L2 error 2e-6",
-        )
-    },
+    subdomains=(16, 1, 2),
+    features=520,
+    test_grid=(127, 23, 11),
 )
+"""What a tolerance chose, frozen: relative L2 error 2e-6."""

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, Dirichlet
@@ -46,7 +45,7 @@ def beam(length: float = 4.0, poisson: float = 0.3, load: float = 1.0) -> Proble
         bending = 3 * poisson * y**2 * (length - x) + (3 * length - x) * x**2
         return factor * (bending + (4 + 5 * poisson) * height**2 * x / 4)
 
-    def shear_load(points: Array) -> Any:
+    def shear_load(points: Array) -> Array:
         return load / (2 * inertia) * (height**2 / 4 - points[:, 1] ** 2)
 
     u, v = Field("u"), Field("v")
@@ -76,16 +75,12 @@ def beam(length: float = 4.0, poisson: float = 0.3, load: float = 1.0) -> Proble
     )
 
 
-BEAM = Entry(
-    "beam",
+BEAM = single(
+    beam,
     "plane elasticity: a cantilever loaded at its end",
-    {
-        "best": Preset(
-            {"length": 4.0, "poisson": 0.3, "load": 1.0},
-            side_by_side((4, 1), 160, 2, 0.7),
-            beam,
-            fixed(160, 40),
-            "chosen by hand, after what a tolerance found",
-        )
-    },
+    subdomains=(4, 1),
+    features=160,
+    test_grid=(160, 40),
+    bandwidth=0.7,
 )
+"""Chosen by hand, after what a tolerance found."""

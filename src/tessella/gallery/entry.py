@@ -121,7 +121,6 @@ class Preset:
     method: PresetMethod
     build: Callable[..., Problem]
     test_counts: Callable[[tuple[int, ...]], tuple[int, ...]]
-    notes: str = ""
     networks: Mapping[str, Network] = field(
         default_factory=lambda: {"pinn": Network(2, 64), "fbpinn": Network(1, 16)}
     )
@@ -154,7 +153,7 @@ class Entry:
         lines = [f"{self.name}: {self.summary}"]
         for name, preset in self.presets.items():
             numbers = ", ".join(f"{key}={value:g}" for key, value in preset.parameters.items())
-            lines.append(f"  {name} ({numbers or 'no parameters'})  {preset.notes}".rstrip())
+            lines.append(f"  {name} ({numbers or 'no parameters'})")
         return "\n".join(lines)
 
     @property

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy import special
 
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet
@@ -33,7 +32,7 @@ def helmholtz(k: float = 20.0) -> Problem:
             f"eigenvalue pi^2 (m^2 + n^2); move k by a percent"
         )
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         x, y = p[:, 0], p[:, 1]
         return sum(xp.sin(k * (np.cos(a) * x + np.sin(a) * y) + a) for a in DIRECTIONS)
@@ -62,7 +61,7 @@ def airy(L: float = 30.0) -> Problem:
     def exact(p: Array) -> Array:
         return np.asarray(special.airy(p[:, 0])[0])
 
-    def position(p: Any) -> Any:
+    def position(p: Array) -> Array:
         return p[:, 0]
 
     return Problem(
@@ -75,30 +74,21 @@ def airy(L: float = 30.0) -> Problem:
     )
 
 
-HELMHOLTZ = Entry(
-    "helmholtz",
+HELMHOLTZ = single(
+    helmholtz,
     "Laplace(u) + k^2 u = 0 with plane waves around a square, in 2D",
-    {
-        "best": Preset(
-            {"k": 20.0},
-            side_by_side(3, 160, 2),
-            helmholtz,
-            fixed(100, 100),
-            "what a tolerance chose, frozen: relative L2 error 5e-11",
-        )
-    },
+    subdomains=3,
+    features=160,
+    test_grid=(100, 100),
 )
+"""What a tolerance chose, frozen: relative L2 error 5e-11."""
 
-AIRY = Entry(
-    "airy",
+AIRY = single(
+    airy,
     "Airy's equation u'' = x u on the long interval [-L, 5] in 1D",
-    {
-        "best": Preset(
-            {"L": 30.0},
-            side_by_side(13, 16, 1, bandwidth=1.4),
-            airy,
-            fixed(1_000),
-            "what a tolerance chose, frozen: relative L2 error 6e-9",
-        )
-    },
+    subdomains=13,
+    features=16,
+    test_grid=(1_000,),
+    bandwidth=1.4,
 )
+"""What a tolerance chose, frozen: relative L2 error 6e-9."""

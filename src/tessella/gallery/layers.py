@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
-from tessella.machine.arrays import namespace
+from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet
 from tessella.problem.operators import D, Laplacian
 from tessella.problem.problem import Equation, Problem
@@ -22,16 +21,16 @@ def advection_diffusion(eps: float = 0.01) -> Problem:
     """
     need_positive(eps=eps)
 
-    def profile(x: Any) -> Any:
+    def profile(x: Array) -> Array:
         xp = namespace(x)
         nothing = xp.exp(-1 / eps)
         return x - (xp.exp((x - 1) / eps) - nothing) / (1 - nothing)
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         return profile(p[:, 0]) * xp.sin(np.pi * p[:, 1])
 
-    def source(p: Any) -> Any:
+    def source(p: Array) -> Array:
         xp = namespace(p)
         x, y = p[:, 0], p[:, 1]
         return (1 + eps * np.pi**2 * profile(x)) * xp.sin(np.pi * y)
@@ -51,7 +50,7 @@ def reaction_diffusion(eps: float = 1e-3) -> Problem:
     end."""
     need_positive(eps=eps)
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         x = p[:, 0]
         ends = xp.exp(-x / eps) + xp.exp((x - 1) / eps)
@@ -72,15 +71,15 @@ def front(steepness: float = 60.0) -> Problem:
     distance from (-0.05, -0.05): a circular front of width 1 / steepness, along no axis."""
     need_positive(steepness=steepness)
 
-    def radius(p: Any) -> Any:
+    def radius(p: Array) -> Array:
         xp = namespace(p)
         return xp.sqrt((p[:, 0] + 0.05) ** 2 + (p[:, 1] + 0.05) ** 2)
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         return xp.arctan(steepness * (radius(p) - 0.7))
 
-    def source(p: Any) -> Any:
+    def source(p: Array) -> Array:
         r = radius(p)
         s = steepness * (r - 0.7)
         slope = steepness / (1 + s**2)
@@ -96,44 +95,30 @@ def front(steepness: float = 60.0) -> Problem:
     )
 
 
-ADVECTION_DIFFUSION = Entry(
-    "advection-diffusion",
+ADVECTION_DIFFUSION = single(
+    advection_diffusion,
     "-eps Laplace(u) + u_x = f with a boundary layer of width eps in 2D",
-    {
-        "best": Preset(
-            {"eps": 0.01},
-            side_by_side((8, 2), 300, 2, bandwidth=0.7),
-            advection_diffusion,
-            fixed(200, 50),
-            "what a tolerance chose, frozen: relative L2 error 2e-8",
-        )
-    },
+    subdomains=(8, 2),
+    features=300,
+    test_grid=(200, 50),
+    bandwidth=0.7,
 )
+"""What a tolerance chose, frozen: relative L2 error 2e-8."""
 
-REACTION_DIFFUSION = Entry(
-    "reaction-diffusion",
+REACTION_DIFFUSION = single(
+    reaction_diffusion,
     "-eps^2 u'' + u = 1 with layers of width eps at both ends in 1D",
-    {
-        "best": Preset(
-            {"eps": 1e-3},
-            side_by_side(90, 24, 1),
-            reaction_diffusion,
-            fixed(3_000),
-            "what a tolerance chose, frozen: relative L2 error 2e-12",
-        )
-    },
+    subdomains=90,
+    features=24,
+    test_grid=(3_000,),
 )
+"""What a tolerance chose, frozen: relative L2 error 2e-12."""
 
-FRONT = Entry(
-    "front",
+FRONT = single(
+    front,
     "-Laplace(u) = f with a steep circular front inside; --tol refines along it",
-    {
-        "best": Preset(
-            {"steepness": 60.0},
-            side_by_side(24, 160, 2),
-            front,
-            fixed(201, 201),
-            "equal subdomains everywhere: relative L2 error 2e-7",
-        )
-    },
+    subdomains=24,
+    features=160,
+    test_grid=(201, 201),
 )
+"""Equal subdomains everywhere: relative L2 error 2e-7."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.geometry.divided import Divided
 from tessella.geometry.shapes import Ball
-from tessella.machine.arrays import namespace
+from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet, Transmission
 from tessella.problem.operators import Laplacian
 from tessella.problem.problem import Equation, Problem
@@ -25,7 +24,7 @@ def inclusion(contrast: float = 10.0) -> Problem:
     need_positive(contrast=contrast)
     bend = (contrast - 1) / (contrast + 1)
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         r2 = xp.maximum(p[:, 0] ** 2 + p[:, 1] ** 2, RADIUS**2)
         return p[:, 0] * (1 - bend * RADIUS**2 / r2)
@@ -44,16 +43,11 @@ def inclusion(contrast: float = 10.0) -> Problem:
     )
 
 
-INCLUSION = Entry(
-    "inclusion",
+INCLUSION = single(
+    inclusion,
     "a disc of another material in a square: div(k grad u) = 0, k jumps",
-    {
-        "best": Preset(
-            {"contrast": 10.0},
-            side_by_side(8, 180, 2),
-            inclusion,
-            fixed(81, 81),
-            "a field of its own in each material",
-        )
-    },
+    subdomains=8,
+    features=180,
+    test_grid=(81, 81),
 )
+"""A field of its own in each material."""

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tessella.gallery.entry import Entry, Preset, fixed, side_by_side
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
-from tessella.machine.arrays import namespace
+from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet, Neumann
 from tessella.problem.operators import Laplacian
 from tessella.problem.problem import Equation, Problem
@@ -23,11 +21,11 @@ def plate(n: float = 2.0) -> Problem:
         raise ValueError(f"n must be a whole number >= 1, got {n!r}")
     k, q = 2 * np.pi, 2 * np.pi * n
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         return (xp.sin(k * p[:, 0] / 2) * xp.sin(q * p[:, 1] / 2)) ** 2
 
-    def load(p: Any) -> Any:
+    def load(p: Array) -> Array:
         xp = namespace(p)
         a, b = xp.cos(k * p[:, 0]), xp.cos(q * p[:, 1])
         return (2 * k**2 * q**2 * a * b - k**4 * a * (1 - b) - q**4 * b * (1 - a)) / 4
@@ -42,16 +40,11 @@ def plate(n: float = 2.0) -> Problem:
     )
 
 
-PLATE = Entry(
-    "plate",
+PLATE = single(
+    plate,
     "clamped plate Laplace^2(u) = f in 2D, fourth order",
-    {
-        "best": Preset(
-            {"n": 2.0},
-            side_by_side(2, 220, 2),
-            plate,
-            fixed(100, 100),
-            "what a tolerance chose, frozen: relative L2 error 8e-11",
-        )
-    },
+    subdomains=2,
+    features=220,
+    test_grid=(100, 100),
 )
+"""What a tolerance chose, frozen: relative L2 error 8e-11."""

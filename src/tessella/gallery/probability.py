@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
-from tessella.machine.arrays import namespace
+from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet, Initial
 from tessella.problem.operators import D
 from tessella.problem.problem import Equation, Problem
@@ -27,14 +26,14 @@ def fokker_planck(diffusion: float = 0.25, T: float = 2.0) -> Problem:
             f"reach the ends -4 and 4"
         )
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         x, t = p[:, 0], p[:, 1]
         mean = 1.5 * xp.exp(-t)
         variance = diffusion + (0.3**2 - diffusion) * xp.exp(-2 * t)
         return xp.exp(-((x - mean) ** 2) / (2 * variance)) / xp.sqrt(2 * np.pi * variance)
 
-    def position(p: Any) -> Any:
+    def position(p: Array) -> Array:
         return p[:, 0]
 
     return Problem(
@@ -47,16 +46,12 @@ def fokker_planck(diffusion: float = 0.25, T: float = 2.0) -> Problem:
     )
 
 
-FOKKER_PLANCK = Entry(
-    "fokker-planck",
+FOKKER_PLANCK = single(
+    fokker_planck,
     "density p_t = (x p)_x + diffusion p_xx of a kicked particle in (1+1)D",
-    {
-        "best": Preset(
-            {"diffusion": 0.25, "T": 2.0},
-            side_by_side((7, 4), 300, 2, bandwidth=0.7),
-            fokker_planck,
-            fixed(100, 100),
-            "what a tolerance chose, frozen: relative L2 error 1e-8",
-        )
-    },
+    subdomains=(7, 4),
+    features=300,
+    test_grid=(100, 100),
+    bandwidth=0.7,
 )
+"""What a tolerance chose, frozen: relative L2 error 1e-8."""

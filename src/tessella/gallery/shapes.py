@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from functools import reduce
 from operator import sub
@@ -10,8 +9,8 @@ from operator import sub
 import numpy as np
 
 from tessella.features.enrichment import Corner
-from tessella.gallery.entry import Entry, Preset, side_by_side
 from tessella.gallery.reference.four_holes import CENTRES, RADIUS, table
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
 from tessella.geometry.shapes import Ball
@@ -60,27 +59,22 @@ def l_shape() -> Problem:
     )
 
 
-def _counts(_: tuple[int, ...]) -> tuple[int, ...]:
-    return (101, 101)
-
-
-FOUR_HOLES = Entry(
-    "four-holes",
+FOUR_HOLES = single(
+    four_holes,
     "Laplace(u) = 0 on a square with four holes",
-    {"best": Preset({}, side_by_side(10, 200, 2), four_holes, _counts, "error 2e-10 relative L2")},
+    subdomains=10,
+    features=200,
+    test_grid=(101, 101),
 )
+"""Relative L2 error 2e-10."""
 
-L_SHAPE = Entry(
-    "l-shape",
+L_SHAPE = single(
+    l_shape,
     "Laplace(u) = 0 on an L, singular at its inner corner",
-    {
-        "best": Preset(
-            {},
-            dataclasses.replace(side_by_side(4, 64, 2), enriched=1),
-            l_shape,
-            _counts,
-            "its singular function as enrichment: error 1e-15, without it 5 percent",
-            enrichment=lambda: [Corner(1.5 * math.pi)],
-        )
-    },
+    subdomains=4,
+    features=64,
+    test_grid=(101, 101),
+    enriched=1,
+    enrichment=lambda: [Corner(1.5 * math.pi)],
 )
+"""Its singular function as enrichment: error 1e-15, without it 5 percent."""

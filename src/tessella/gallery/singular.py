@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from functools import lru_cache
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
 from tessella.features.enrichment import Corner
-from tessella.gallery.entry import Entry, Preset, side_by_side
 from tessella.gallery.reference.motz import Motz
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.geometry.functions import Function
 from tessella.machine.arrays import Array
@@ -77,7 +76,7 @@ def boundary_layer(eps: float = 1e-4) -> Problem:
 
 @lru_cache
 def _layer(eps: float) -> Function:
-    def layer(points: Any) -> Any:
+    def layer(points: jax.Array) -> jax.Array:
         return jnp.exp((points[:, 0] - 1) / eps)
 
     return layer
@@ -88,32 +87,24 @@ def layer_terms(eps: float) -> list[Function]:
     return [_layer(eps)]
 
 
-MOTZ = Entry(
-    "motz",
+MOTZ = single(
+    motz,
     "Laplace's equation with a singularity where the boundary condition changes",
-    {
-        "best": Preset(
-            {},
-            dataclasses.replace(side_by_side((4, 2), 120, 2), enriched=4),
-            motz,
-            lambda _: (100, 50),
-            "four terms of the singularity as enrichment: error 7e-12, without them 0.15",
-            enrichment=motz_terms,
-        )
-    },
+    subdomains=(4, 2),
+    features=120,
+    test_grid=(100, 50),
+    enriched=4,
+    enrichment=motz_terms,
 )
+"""Four terms of the singularity as enrichment: error 7e-12, without them 0.15."""
 
-BOUNDARY_LAYER = Entry(
-    "boundary-layer",
+BOUNDARY_LAYER = single(
+    boundary_layer,
     "-eps u'' + u' = 1, a layer of width eps at the outflow",
-    {
-        "best": Preset(
-            {"eps": 1e-4},
-            dataclasses.replace(side_by_side(4, 24, 1), enriched=1),
-            boundary_layer,
-            lambda _: (1_000,),
-            "the layer as enrichment: error 1e-14, without it 1",
-            enrichment=layer_terms,
-        )
-    },
+    subdomains=4,
+    features=24,
+    test_grid=(1_000,),
+    enriched=1,
+    enrichment=layer_terms,
 )
+"""The layer as enrichment: error 1e-14, without it 1."""

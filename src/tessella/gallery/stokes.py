@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
-from tessella.machine.arrays import namespace
+from tessella.geometry.functions import Function
+from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Condition, Dirichlet, Measured
 from tessella.problem.operators import D, Field, Laplacian
 from tessella.problem.problem import Equation, Problem
@@ -23,8 +23,8 @@ def stokes(distance: float = 0.3) -> Problem:
     need_positive(distance=distance)
     force = np.array([1.0, 0.5])
 
-    def exact(component: str) -> Any:
-        def value(points: Any) -> Any:
+    def exact(component: str) -> Function:
+        def value(points: Array) -> Array:
             xp = namespace(points)
             r = points + distance
             r2 = xp.sum(r**2, axis=1)
@@ -55,16 +55,12 @@ def stokes(distance: float = 0.3) -> Problem:
     )
 
 
-STOKES = Entry(
-    "stokes",
+STOKES = single(
+    stokes,
     "Stokes flow of a point force outside: velocity and pressure",
-    {
-        "best": Preset(
-            {"distance": 0.3},
-            side_by_side((4, 4), 200, 2, 0.7),
-            stokes,
-            fixed(80, 80),
-            "chosen by hand, after what a tolerance found",
-        )
-    },
+    subdomains=(4, 4),
+    features=200,
+    test_grid=(80, 80),
+    bandwidth=0.7,
 )
+"""Chosen by hand, after what a tolerance found."""

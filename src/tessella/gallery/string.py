@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
-from tessella.gallery.entry import Entry, Preset, fixed, need_positive, side_by_side
+from tessella.gallery.entry import need_positive
+from tessella.gallery.single import single
 from tessella.geometry.box import Box
-from tessella.machine.arrays import namespace
+from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet, Initial, InitialVelocity
 from tessella.problem.operators import D
 from tessella.problem.problem import Equation, Problem
@@ -19,7 +18,7 @@ def wave_1d(c: float = 2.0, T: float = 1.0) -> Problem:
     sin(pi x) cos(c pi t) + 0.5 sin(4 pi x) cos(4 c pi t)."""
     need_positive(c=c, T=T)
 
-    def exact(p: Any) -> Any:
+    def exact(p: Array) -> Array:
         xp = namespace(p)
         x, t = np.pi * p[:, 0], c * np.pi * p[:, 1]
         return xp.sin(x) * xp.cos(t) + 0.5 * xp.sin(4 * x) * xp.cos(4 * t)
@@ -34,16 +33,12 @@ def wave_1d(c: float = 2.0, T: float = 1.0) -> Problem:
     )
 
 
-WAVE_1D = Entry(
-    "wave-1d",
+WAVE_1D = single(
+    wave_1d,
     "a vibrating string u_tt = c^2 u_xx in (1+1)D",
-    {
-        "best": Preset(
-            {"c": 2.0, "T": 1.0},
-            side_by_side(2, 300, 2, bandwidth=1.4),
-            wave_1d,
-            fixed(100, 100),
-            "what a tolerance chose, frozen: relative L2 error 3e-10",
-        )
-    },
+    subdomains=2,
+    features=300,
+    test_grid=(100, 100),
+    bandwidth=1.4,
 )
+"""What a tolerance chose, frozen: relative L2 error 3e-10."""

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.geometry.domain import Bounds, Domain, Surface, inset, interval, one_axis
+from tessella.geometry.domain import (
+    Bounds,
+    Domain,
+    Surface,
+    inset,
+    interval,
+    one_axis,
+    spelled_bounds,
+)
 from tessella.machine.arrays import Array
 
 
@@ -25,7 +32,14 @@ class Face:
 
 @dataclass(frozen=True, init=False)
 class Box(Domain):
-    """An axis-aligned box whose axes have names: `Box(x=(0, 1), y=(0, 1), t=(0, 0.5))`.
+    """An axis-aligned box whose axes have names.
+
+    >>> import tessella as ts
+    >>> box = ts.Box(x=(0, 1), y=(0, 2), t=(0, 0.5))
+    >>> box.parts
+    ('xmin', 'xmax', 'ymin', 'ymax', 'tmin', 'tmax')
+    >>> box.walls
+    ('xmin', 'xmax', 'ymin', 'ymax')
 
     The order of the keywords is the order of the columns of every point array. The faces are named
     after the axis and its end: `xmin`, `xmax`, `ymin`, ... An axis called `t` is time: the
@@ -50,17 +64,13 @@ class Box(Domain):
         object.__setattr__(self, "periodic", ())
 
     def __repr__(self) -> str:
-        inside = ", ".join(
-            f"{a}=({lo:g}, {hi:g})" for a, (lo, hi) in zip(self.axes, self.bounds, strict=True)
-        )
         closed = f" periodic in {', '.join(self.periodic)}" if self.periodic else ""
-        return f"Box({inside}){closed}"
+        return f"Box({spelled_bounds(self.axes, self.bounds)}){closed}"
 
     def closed(self, *axes: str) -> Box:
         """The same box with these axes periodic, besides those that are already."""
         wanted = {self.axes[self.axis_index(axis)] for axis in axes} | set(self.periodic)
-        made = copy.copy(self)
-        made.__dict__.pop("periods", None)
+        made = Box(**dict(zip(self.axes, self.bounds, strict=True)))
         object.__setattr__(made, "periodic", tuple(a for a in self.axes if a in wanted))
         return made
 

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.geometry.domain import PROBE, Bounds, Domain, Surface, join
+from tessella.geometry.domain import PROBE, Bounds, Description, Domain, Surface, join
 from tessella.machine.arrays import Array
 
 REST = "rest"
@@ -20,7 +19,13 @@ REST = "rest"
 
 @dataclass(frozen=True, init=False, repr=False)
 class Divided(Domain):
-    """A domain made of regions, e.g. of different materials: `Divided(box, core=ball)`.
+    """A domain made of regions, e.g. of different materials.
+
+    >>> import tessella as ts
+    >>> box = ts.Box(x=(-1, 1), y=(-1, 1))
+    >>> domain = ts.Divided(box, core=ts.Ball(x=0, y=0, radius=0.5))
+    >>> domain.regions
+    ('core', 'rest')
 
     What no region claims is the region "rest". Each region gets features of its own, an `Equation`
     may hold `where="core"` only, and `Transmission("core", "rest")` joins the two on their common
@@ -65,8 +70,18 @@ class Divided(Domain):
     def _probe(self) -> Array:
         return self.whole.scatter(4096, np.random.default_rng(0))
 
+    def _depths(self, points: Array) -> Array:
+        return np.stack([shape.signed_distance(points) for _, shape in self.shapes])
+
+    def depth(self, region: str, points: Array) -> Array:
+        """Of a named region: negative inside, zero where it ends and where a deeper one begins."""
+        k = [name for name, _ in self.shapes].index(region)
+        depths = self._depths(points)
+        others = np.delete(depths, k, axis=0).min(axis=0, initial=np.inf)
+        return np.maximum(depths[k], depths[k] - others)
+
     def _number(self, points: Array) -> NDArray[np.intp]:
-        depths = np.stack([shape.signed_distance(points) for _, shape in self.shapes])
+        depths = self._depths(points)
         return np.where(depths.min(axis=0) > 0, len(self.shapes), depths.argmin(axis=0))
 
     def inside(self, region: str, points: Array) -> NDArray[np.bool_]:
@@ -126,7 +141,7 @@ class Divided(Domain):
         ours &= self.contains(points - step) & self.contains(points + step)
         return points[ours], normals[ours]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         return {
             "shape": "divided",
             "whole": self.whole.describe(),

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -13,9 +14,13 @@ import numpy as np
 from tessella.machine.arrays import Array, on_device
 
 Function = Callable[[Any], Any]
-
+"""From (n, d) points to (n,) values, both arrays of NumPy or of JAX."""
 
 Orders = tuple[int, ...]
+
+MANY, FEW = 16_384, 3
+"""From so many points on, a function is tried at a few of them first: one that answers with a value
+for every pair of points would ask for gigabytes."""
 
 
 def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> dict[Orders, Array]:
@@ -28,13 +33,10 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     higher = [g for g in gammas if any(g)]
     found = {g: function_values(function, points) for g in plain}
     if higher:
-        try:
+        if not plain:
+            _try_few(function, points, function_name(function))
+        with explained(function, points, function_name(function)):
             results = _compiled(function, tuple(higher))(on_device(points))
-        except jax.errors.TracerArrayConversionError:
-            raise TypeError(
-                f"{function_name(function)} must be differentiated, which needs jax.numpy inside "
-                f"it: replace NumPy calls such as np.tanh by jnp.tanh"
-            ) from None
         for gamma, value in zip(higher, results, strict=True):
             what = f"the derivative {gamma} of {function_name(function)}"
             found[gamma] = check_values(np.asarray(value), points, what)
@@ -69,10 +71,45 @@ def function_values(function: Function | float, points: Array, what: str | None 
     """A number or a function of the points as a checked (n,) array."""
     if not callable(function):
         return check_values(np.full(len(points), float(function)), points, what or "the value")
-    return check_values(np.asarray(function(points)), points, what or function_name(function))
+    name = what or function_name(function)
+    _try_few(function, points, name)
+    with explained(function, points, name):
+        values = np.asarray(function(points))
+    return check_values(values, points, name)
 
 
-def check_values(values: Any, points: Array, what: str) -> Array:
+def _try_few(function: Function, points: Array, what: str) -> None:
+    """Refuse a function of too many values before it is asked for them all."""
+    if len(points) < MANY:
+        return
+    few = points[:FEW]
+    try:
+        values = np.asarray(function(few))
+    except Exception:
+        return  # It may know all of the points only; if it does not, it fails again.
+    if values.ndim > 1:
+        check_values(values, few, what)
+
+
+@contextmanager
+def explained(function: Function, points: Array, what: str) -> Iterator[None]:
+    """What a function must look like, where Python or JAX says that it does not."""
+    try:
+        yield
+    except jax.errors.TracerArrayConversionError:
+        raise TypeError(
+            f"{function_name(function)} must be differentiated, which needs jax.numpy inside "
+            f"it: replace NumPy calls such as np.tanh by jnp.tanh"
+        ) from None
+    except TypeError as error:
+        reason = str(error).splitlines()[0]
+        raise TypeError(
+            f"{what} fails, {reason}: it must map an (n, {points.shape[1]}) array of points to an "
+            f"(n,) array of values, e.g. lambda p: np.sin(p[:, 0]), with functions of np or jnp"
+        ) from error
+
+
+def check_values(values: np.ndarray, points: Array, what: str) -> Array:
     """One finite float per point, or an error that names what was wrong and where."""
     n = len(points)
     if values.shape == () and values.dtype == object and values.item() is None:
@@ -95,6 +132,12 @@ def check_values(values: Any, points: Array, what: str) -> Array:
             f"{n} points: it must be finite wherever it is evaluated"
         )
     return values
+
+
+def short_name(function: object) -> str:
+    """What stands for a function in a formula: its name, if it has one."""
+    name = getattr(function, "__name__", type(function).__name__)
+    return "f(x)" if name == "<lambda>" else str(name)
 
 
 def function_name(function: object) -> str:

@@ -6,23 +6,40 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Real
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.geometry.domain import Bounds, Domain, Surface, check_name, inset, join
+from tessella.geometry.domain import (
+    Bounds,
+    Description,
+    Domain,
+    Surface,
+    check_name,
+    inset,
+    join,
+    spelled_name,
+)
 from tessella.machine.arrays import Array
 
 PAIRS = 1 << 21
 """Pairs of points and edges measured at a time."""
+
+SHOWN = 4
+"""A polygon of more vertices is printed with the first two."""
 
 Ring = tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Ball(Domain):
-    """A disc or a ball: `Ball(x=0.3, y=0.3, radius=0.1, name="hole")`, with `z` in space."""
+    """A disc, or with `z` a ball; `name` is what its boundary is called.
+
+    >>> import tessella as ts
+    >>> plate = ts.Box(x=(0, 1), y=(0, 1)) - ts.Ball(x=0.3, y=0.3, radius=0.1, name="hole")
+    >>> plate.parts
+    ('xmin', 'xmax', 'ymin', 'ymax', 'hole')
+    """
 
     axes: tuple[str, ...]
     centre: tuple[float, ...]
@@ -42,7 +59,8 @@ class Ball(Domain):
         object.__setattr__(self, "bounds", tuple((c - radius, c + radius) for c in middle))
 
     def __repr__(self) -> str:
-        return f"Ball({_at(self.axes, self.centre)}, radius={self.radius:g})"
+        name = spelled_name(self.name, "ball")
+        return f"Ball({_at(self.axes, self.centre)}, radius={self.radius:g}{name})"
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -73,14 +91,19 @@ class Ball(Domain):
     def _on(self, normals: Array) -> Surface:
         return np.array(self.centre) + self.radius * normals, normals
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         centre = dict(zip(self.axes, self.centre, strict=True))
         return {"shape": "ball", "radius": self.radius, "name": self.name, **centre}
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class HalfSpace(Domain):
-    """All points behind a line or plane: `HalfSpace(x=0, y=0.5, normal=(1, 1), name="cut")`.
+    """All points behind a line or plane.
+
+    >>> import tessella as ts
+    >>> corner = ts.HalfSpace(x=0.8, y=0.8, normal=(1, 1), name="cut")
+    >>> (ts.Box(x=(0, 1), y=(0, 1)) & corner).parts
+    ('xmin', 'xmax', 'ymin', 'ymax', 'cut')
 
     The line goes through the given point; `normal` points out of the half-space. Unbounded, so it
     is for cutting: `box & HalfSpace(...)` keeps what lies behind, `box - HalfSpace(...)` the rest.
@@ -110,7 +133,8 @@ class HalfSpace(Domain):
 
     def __repr__(self) -> str:
         direction = ", ".join(f"{c:g}" for c in self.normal)
-        return f"HalfSpace({_at(self.axes, self.point)}, normal=({direction}))"
+        name = spelled_name(self.name, "plane")
+        return f"HalfSpace({_at(self.axes, self.point)}, normal=({direction}){name})"
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -145,14 +169,19 @@ class HalfSpace(Domain):
         points = points[np.all((points >= lower) & (points <= upper), axis=1)]
         return points, np.tile(n, (len(points), 1))
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         point = dict(zip(self.axes, self.point, strict=True))
         return {"shape": "halfspace", "normal": self.normal, "name": self.name, **point}
 
 
 @dataclass(frozen=True, init=False, repr=False)
 class Polygon(Domain):
-    """A polygon by its vertices, in either direction: `Polygon([(0, 0), (2, 0), (0, 1)])`.
+    """A polygon by its vertices, in either direction.
+
+    >>> import tessella as ts
+    >>> triangle = ts.Polygon([(0, 0), (2, 0), (0, 1)], name="rim")
+    >>> triangle.parts, triangle.bounds
+    (('rim',), ((0.0, 2.0), (0.0, 1.0)))
 
     `holes` are polygons cut out of it. A shapely polygon may be given instead of the vertices and
     brings its own holes. The outer edges are the part `name`, those of the holes `name_hole1`, ...
@@ -165,12 +194,12 @@ class Polygon(Domain):
 
     def __init__(
         self,
-        vertices: Any,
-        holes: Sequence[Any] = (),
+        vertices: object,
+        holes: Sequence[object] = (),
         name: str = "polygon",
         axes: Sequence[str] = ("x", "y"),
     ) -> None:
-        if hasattr(vertices, "exterior"):
+        if hasattr(vertices, "exterior") and hasattr(vertices, "interiors"):
             own = [ring.coords for ring in vertices.interiors]
             vertices, holes = vertices.exterior.coords, [*own, *holes]
         elif hasattr(vertices, "geoms"):
@@ -192,8 +221,10 @@ class Polygon(Domain):
         self._refuse_tangles()
 
     def __repr__(self) -> str:
-        holes = f", {len(self.rings) - 1} holes" if len(self.rings) > 1 else ""
-        return f"Polygon({len(self.rings[0])} vertices{holes})"
+        outer, *holes = (_shortened([f"({x:g}, {y:g})" for x, y in r]) for r in self.rings)
+        cut = f", holes={_shortened(holes)}" if holes else ""
+        axes = "" if self.axes == ("x", "y") else f", axes={self.axes}"
+        return f"Polygon({outer}{cut}{spelled_name(self.name, 'polygon')}{axes})"
 
     @cached_property
     def parts(self) -> tuple[str, ...]:
@@ -271,7 +302,7 @@ class Polygon(Domain):
                     f"({first[0, 0]:g}, {first[0, 1]:g}): leave it out"
                 )
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> Description:
         outer, *holes = self.rings
         return {
             "shape": "polygon",
@@ -282,7 +313,7 @@ class Polygon(Domain):
         }
 
 
-def _ring(vertices: Any, orientation: int, what: str) -> Ring:
+def _ring(vertices: object, orientation: int, what: str) -> Ring:
     """Distinct vertices, counter-clockwise where orientation is 1."""
     try:
         x = np.asarray(vertices, dtype=np.float64)
@@ -294,6 +325,12 @@ def _ring(vertices: Any, orientation: int, what: str) -> Ring:
     if len(x) < 3:
         raise ValueError(f"{what} is degenerate: it has {len(x)} distinct vertices, not three")
     return tuple((float(a), float(b)) for a, b in (x if _area(x) * orientation >= 0 else x[::-1]))
+
+
+def _shortened(items: Sequence[str]) -> str:
+    """A list; of a long one the beginning."""
+    shown = items if len(items) <= SHOWN else [*items[:2], f"... {len(items)} in all"]
+    return f"[{', '.join(shown)}]"
 
 
 def _area(x: Array) -> float:

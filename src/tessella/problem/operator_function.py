@@ -22,6 +22,9 @@ from tessella.geometry.functions import Orders, check_values, derivatives
 from tessella.machine.arrays import Array
 from tessella.problem.operators import Operator, Term
 
+Formula = Callable[["_Derivatives", Any], Any]
+"""f(d, x) of the derivatives d and the points x, an array of NumPy or of JAX; values like x's."""
+
 SLACK = 1e-9
 """Rounding that a linear function is allowed, relative to the sum of its terms' sizes."""
 
@@ -29,11 +32,11 @@ POINTS = 64
 """Points of the domain at which linearity is checked."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OperatorFunction(Operator):
     """A function f(d, x) that is linear in the derivatives d(...), as an `Operator`."""
 
-    function: Callable[[Any, Any], Any]
+    function: Formula
 
     def __post_init__(self) -> None:
         if not callable(self.function) or isinstance(self.function, Operator):
@@ -46,10 +49,20 @@ class OperatorFunction(Operator):
     def name(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
+    def __repr__(self) -> str:
+        return "f(d, x)" if self.name == "<lambda>" else self.name
+
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         used = _Recorder(tuple(axes), self.name)
-        with np.errstate(all="ignore"):
-            self.function(used, np.full((1, len(axes)), 0.5))
+        try:
+            with np.errstate(all="ignore"):
+                self.function(used, np.full((2, len(axes)), 0.5))
+        except TypeError as error:
+            raise TypeError(
+                f"the operator function {self.name!r} fails, {error}: it must be a function of d "
+                f"and an (n, {len(axes)}) array x of points, with np or jnp functions, such as "
+                f"lambda d, x: d(x=2) + x[:, 0] * d()"
+            ) from error
         if not used.orders:
             raise ValueError(
                 f"the operator function {self.name!r} uses no derivative of the unknown: write "
@@ -63,13 +76,20 @@ class OperatorFunction(Operator):
         )
 
 
-def operator(function: Callable[[Any, Any], Any]) -> OperatorFunction:
+def operator(function: Formula) -> OperatorFunction:
     """A linear operator from a function f(d, x); also as a decorator.
 
     d(x=2, y=1) are values of that derivative of the unknown at the points x, an (n, dimension)
     array; d() are those of the unknown. The result joins the algebra like any operator. Write it
     with `jax.numpy` if its coefficients are differentiated, i.e. if another operator is applied to
     it with `@`. A function that is not linear in d is refused when a `Problem` is stated.
+
+    >>> import tessella as ts
+    >>> @ts.operator
+    ... def drift(d, x):
+    ...     return x[:, 1] * d(x=1) - x[:, 0] * d(y=1)
+    >>> drift - 0.01 * ts.Laplacian()
+    drift - 0.01 * Laplacian()
     """
     return OperatorFunction(function)
 
@@ -87,7 +107,7 @@ class Coefficient:
     def __name__(self) -> str:
         return f"{_spell(self.axes, self.alpha)} of operator function {self.operator.name}"
 
-    def __call__(self, points: Any) -> Any:
+    def __call__(self, points: Array) -> Array:
         n = len(points)
         values = {a: np.full(n, float(a == self.alpha)) for a in self.alphas}
         return self.operator.function(_Given(self.axes, self.operator.name, values), points)
@@ -99,9 +119,9 @@ class _Derivatives:
     def __init__(self, axes: tuple[str, ...], name: str) -> None:
         self.axes, self.name = axes, name
 
-    def __call__(self, *wrong: Any, **orders: int) -> Any:
+    def __call__(self, *wrong: object, **orders: int) -> Array:
         if wrong:
-            raise TypeError(
+            raise ValueError(
                 f"the operator function {self.name!r} calls d({', '.join(map(repr, wrong))}): "
                 f"name the axes, d(x=2), or write d() for the unknown itself"
             )
@@ -120,7 +140,7 @@ class _Derivatives:
             alpha[self.axes.index(axis)] = order
         return self.look_up(tuple(alpha))
 
-    def look_up(self, alpha: Orders) -> Any:
+    def look_up(self, alpha: Orders) -> Array:
         raise NotImplementedError
 
 
@@ -131,9 +151,9 @@ class _Recorder(_Derivatives):
         super().__init__(axes, name)
         self.orders: dict[Orders, None] = {}
 
-    def look_up(self, alpha: Orders) -> Any:
+    def look_up(self, alpha: Orders) -> Array:
         self.orders[alpha] = None
-        return np.zeros(1)
+        return np.zeros(2)
 
 
 class _Given(_Derivatives):
@@ -143,7 +163,7 @@ class _Given(_Derivatives):
         super().__init__(axes, name)
         self.values = values
 
-    def look_up(self, alpha: Orders) -> Any:
+    def look_up(self, alpha: Orders) -> Array:
         if alpha not in self.values:
             raise ValueError(
                 f"the operator function {self.name!r} asks for {_spell(self.axes, alpha)} at some "

@@ -54,6 +54,11 @@ class Operator:
         """Normal form on a domain with these axes; raises if an axis is unknown."""
         raise NotImplementedError
 
+    def __repr__(self) -> str:
+        from tessella.problem.printing import written
+
+        return written(self)
+
     def __add__(self, other: Operator | float) -> Operator:
         return Sum((self, _as_operator(other, "+")))
 
@@ -95,6 +100,12 @@ class Operator:
             other = Scaled(other, Identity())
         return Composition(self, _as_operator(other, "@"))
 
+    def __rmatmul__(self, other: object) -> Operator:
+        raise TypeError(
+            f"{other!r} @ operator: expected an operator such as D(x=1) on the left; a function f "
+            f"of the points is f * operator"
+        )
+
 
 def _as_operator(value: Operator | float, symbol: str) -> Operator:
     if isinstance(value, Operator):
@@ -116,17 +127,31 @@ def _finite(coefficient: Real) -> float:
 
 @dataclass(frozen=True)
 class Identity(Operator):
-    """The unknown itself."""
+    """The unknown itself; a number in a sum of operators stands for itself times the identity.
+
+    >>> import tessella as ts
+    >>> ts.Laplacian() + 25 * ts.Identity()
+    Laplacian() + 25
+    """
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         return (Term((0,) * len(axes)),)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Field(Operator):
-    """One of several unknowns: `u = Field("u")`, then `Laplacian() @ u + D(x=1) @ p`."""
+    """One of several unknowns.
+
+    >>> import tessella as ts
+    >>> u, p = ts.Field("u"), ts.Field("p")
+    >>> -ts.Laplacian() @ u + ts.D(x=1) @ p
+    -Laplacian() @ Field('u') + D(x=1) @ Field('p')
+    """
 
     name: str
+
+    def __repr__(self) -> str:
+        return f"Field({self.name!r})"
 
     def __post_init__(self) -> None:
         if not (isinstance(self.name, str) and self.name.isidentifier()):
@@ -138,7 +163,15 @@ class Field(Operator):
 
 @dataclass(frozen=True, init=False, repr=False)
 class D(Operator):
-    """A partial derivative by named axes: `D(x=2)`, `D(x=1, y=1)`, `D(t=1)`."""
+    """A partial derivative by named axes.
+
+    >>> import tessella as ts
+    >>> wave = ts.D(t=2) - 4.0 * ts.D(x=2)
+    >>> wave
+    D(t=2) - 4 * D(x=2)
+    >>> wave @ ts.D(x=1, y=1)
+    (D(t=2) - 4 * D(x=2)) @ D(x=1, y=1)
+    """
 
     orders: tuple[tuple[str, int], ...]
 
@@ -162,7 +195,14 @@ class D(Operator):
 
 @dataclass(frozen=True, init=False, repr=False)
 class Laplacian(Operator):
-    """Sum of second derivatives over the given axes, by default over every axis but `t`."""
+    """Sum of second derivatives over the given axes, by default over every axis but `t`.
+
+    >>> import tessella as ts
+    >>> ts.D(t=1) - 0.1 * ts.Laplacian()
+    D(t=1) - 0.1 * Laplacian()
+    >>> ts.Laplacian("x", "y") @ ts.Laplacian("x", "y")
+    Laplacian('x', 'y') @ Laplacian('x', 'y')
+    """
 
     axes: tuple[str, ...]
 
@@ -184,7 +224,12 @@ class Laplacian(Operator):
 
 @dataclass(frozen=True)
 class NormalDerivative(Operator):
-    """Derivative along the outward normal; meaningful in conditions on the boundary only."""
+    """Derivative along the outward normal; meaningful in conditions on the boundary only.
+
+    >>> import tessella as ts
+    >>> ts.NormalDerivative() + 2.0 * ts.Identity()
+    NormalDerivative() + 2
+    """
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         d = len(axes)
@@ -193,14 +238,22 @@ class NormalDerivative(Operator):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Normal(Operator):
     """Multiplication by a component of the outward normal; in conditions on the boundary only.
 
-    A traction is `Normal("x") @ sigma_xx + Normal("y") @ sigma_xy`.
+    The traction along x of a stress:
+
+    >>> import tessella as ts
+    >>> xx, xy = ts.D(x=1) @ ts.Field("u"), ts.D(y=1) @ ts.Field("u")
+    >>> ts.Normal("x") @ xx + ts.Normal("y") @ xy
+    Normal('x') @ D(x=1) @ Field('u') + Normal('y') @ D(y=1) @ Field('u')
     """
 
     axis: str
+
+    def __repr__(self) -> str:
+        return f"Normal({self.axis!r})"
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         zero = (0,) * len(axes)
@@ -208,7 +261,7 @@ class Normal(Operator):
         return (Term(zero, functions=((component, zero),)),)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Sum(Operator):
     parts: tuple[Operator, ...]
 
@@ -216,7 +269,7 @@ class Sum(Operator):
         return tuple(term for part in self.parts for term in part.expand(axes))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Scaled(Operator):
     """A number or a function of the points, times an operator."""
 
@@ -232,7 +285,7 @@ class Scaled(Operator):
         return tuple(replace(t, functions=front + t.functions) for t in terms)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Composition(Operator):
     """left @ right: apply `right` first. Functions in `right` are differentiated by `left`."""
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessella.geometry.box import Box
-from tessella.geometry.domain import Domain, Extrusion
+from tessella.geometry.combinations import Extrusion
+from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
 from tessella.problem.operators import Operator

@@ -12,7 +12,7 @@ import base64
 import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import numpy as np
@@ -27,6 +27,9 @@ from tessella.version import __version__
 
 if TYPE_CHECKING:
     import xarray
+
+    from tessella.solution.marched import MarchReport
+    from tessella.solution.report import Report
 
 RESOLUTION = {1: 1_001, 2: 101, 3: 41}
 """Points per axis unless given, by dimension; 11 beyond."""
@@ -44,7 +47,7 @@ class Sampled:
     """A function on a problem's domain that can be written for other software."""
 
     problem: Problem
-    report: Any
+    report: Report | MarchReport
 
     def __call__(self, points: ArrayLike) -> Array:
         raise NotImplementedError
@@ -58,8 +61,17 @@ class Sampled:
     def on_grid(
         self, resolution: int | Sequence[int] | None = None, where: Region | None = None
     ) -> tuple[tuple[Array, ...], Array]:
-        """Ticks of every axis and the values on their grid, as plain arrays; NaN where not."""
-        return on_grid(self, resolution, where)
+        """Ticks of every axis and the values on their grid, NaN outside the domain or `where`.
+
+        Several unknowns lie along a last axis, in the order of `problem.unknowns`.
+        """
+        ticks = _ticks(self.problem, resolution)
+        points = _grid(ticks)
+        inside = _inside(self.problem, points, where)
+        found = self(points[inside])
+        values = np.full((len(points), *found.shape[1:]), np.nan)
+        values[inside] = found
+        return ticks, values.reshape(*(len(tick) for tick in ticks), *found.shape[1:])
 
     def to_xarray(
         self,
@@ -67,8 +79,22 @@ class Sampled:
         derivatives: Mapping[str, Operator] | None = None,
         where: Region | None = None,
     ) -> xarray.Dataset:
-        """A dataset with named axes; `derivatives` such as {"u_x": D(x=1)} beside the values."""
-        return to_xarray(self, resolution, derivatives, where)
+        """A dataset with the axes as coordinates and the problem and its figures as attributes;
+        `derivatives` such as {"u_x": D(x=1)} stand beside the values."""
+        try:
+            import xarray
+        except ImportError:
+            raise ImportError("datasets need xarray: pip install 'tessella[xarray]'") from None
+        axes, ticks = self.problem.domain.axes, _ticks(self.problem, resolution)
+        points = _grid(ticks)
+        inside = _inside(self.problem, points, where)
+        fields = _filled(sample(self, points[inside], derivatives), inside)
+        shape = [len(tick) for tick in ticks]
+        return xarray.Dataset(
+            {name: (axes, values.reshape(shape)) for name, values in fields.items()},
+            coords=dict(zip(axes, ticks, strict=True)),
+            attrs=_attributes(self),
+        )
 
     def to_vtk(
         self,
@@ -78,24 +104,42 @@ class Sampled:
         times: int | Sequence[float] | None = None,
         where: Region | None = None,
     ) -> Path:
-        """Write .vts, .vtu or .vtk; `times` makes it a series, as `export.to_vtk` tells."""
-        return to_vtk(self, path, resolution, derivatives, times, where)
+        """Write a VTK file, or a series of them; returns the file to open.
+
+        `.vts` holds a structured grid, `.vtu` and `.vtk` (through meshio) an unstructured one, of
+        which only the cells inside the domain and the region `where` are written. Time is an axis
+        like any other unless `times` asks for a series, one file for each of these times (or for so
+        many, evenly spaced) and a `.pvd` file that lists them; with three axes beside t it is
+        always a series. `resolution` counts the points of the axes that a file has.
+        """
+        target, domain = Path(path), self.problem.domain
+        _check_kind(target, domain, where)
+        if times is None and "t" in domain.axes and domain.dimension > 3:
+            times = FRAMES
+        if times is not None:
+            moments = _moments(domain, times)
+            return _write_series(target, self, resolution, derivatives, moments, where)
+        if domain.dimension > 3:
+            raise ValueError(
+                f"VTK files have three axes at most, the domain has {', '.join(domain.axes)}: "
+                f"evaluate the solution on a slice"
+            )
+        ticks = _ticks(self.problem, resolution)
+        _write(target, self, ticks, _grid(ticks), derivatives, where)
+        return target
 
 
-def on_grid(
-    solution: Sampled, resolution: int | Sequence[int] | None = None, where: Region | None = None
-) -> tuple[tuple[Array, ...], Array]:
-    """Ticks of every axis and the values on their grid, NaN outside the domain or `where`.
-
-    Several unknowns lie along a last axis, in the order of `problem.unknowns`.
-    """
-    ticks = _ticks(solution.problem, resolution)
-    points = _grid(ticks)
-    inside = _inside(solution.problem, points, where)
-    found = solution(points[inside])
-    values = np.full((len(points), *found.shape[1:]), np.nan)
-    values[inside] = found
-    return ticks, values.reshape(*(len(tick) for tick in ticks), *found.shape[1:])
+def _check_kind(target: Path, domain: Domain, where: Region | None) -> None:
+    """Refuse an unknown kind of file, and one that cannot leave out what is to be left out."""
+    if target.suffix not in (*UNSTRUCTURED, STRUCTURED):
+        raise ValueError(
+            f"unknown kind of file {target.name!r}: use {', '.join(UNSTRUCTURED)} or {STRUCTURED}"
+        )
+    if target.suffix == STRUCTURED and not (where is None and isinstance(domain, Box)):
+        raise ValueError(
+            f"a structured grid ({STRUCTURED}) has no holes, so it cannot leave out what is "
+            f"outside {'the domain' if where is None else '`where`'}: write {UNSTRUCTURED[0]}"
+        )
 
 
 def sample(
@@ -113,77 +157,16 @@ def sample(
     for name, operator in (derivatives or {}).items():
         if name in found:
             raise ValueError(f"derivatives cannot be called {name!r}: that name is taken")
+        if not isinstance(operator, Operator):
+            raise TypeError(
+                f"derivatives {name!r} must be an operator such as D(x=1), got {operator!r}"
+            )
         found[name] = solution.apply(operator, points)
     return found
 
 
 def _columns(values: Array) -> list[Array]:
     return [values] if values.ndim == 1 else list(values.T)
-
-
-def to_xarray(
-    solution: Sampled,
-    resolution: int | Sequence[int] | None = None,
-    derivatives: Mapping[str, Operator] | None = None,
-    where: Region | None = None,
-) -> xarray.Dataset:
-    """A dataset with the axes as coordinates and the problem and its figures as attributes."""
-    try:
-        import xarray
-    except ImportError:
-        raise ImportError("datasets need xarray: pip install 'tessella[xarray]'") from None
-    problem = solution.problem
-    ticks = _ticks(problem, resolution)
-    points = _grid(ticks)
-    inside = _inside(solution.problem, points, where)
-    fields = _filled(sample(solution, points[inside], derivatives), inside)
-    shape = [len(tick) for tick in ticks]
-    return xarray.Dataset(
-        {name: (problem.domain.axes, values.reshape(shape)) for name, values in fields.items()},
-        coords=dict(zip(problem.domain.axes, ticks, strict=True)),
-        attrs=_attributes(solution),
-    )
-
-
-def to_vtk(
-    solution: Sampled,
-    path: str | Path,
-    resolution: int | Sequence[int] | None = None,
-    derivatives: Mapping[str, Operator] | None = None,
-    times: int | Sequence[float] | None = None,
-    where: Region | None = None,
-) -> Path:
-    """Write a VTK file, or a series of them; returns the file to open.
-
-    `.vts` holds a structured grid, `.vtu` and `.vtk` (through meshio) an unstructured one, of which
-    only the cells inside the domain and the region `where` are written. Time is an axis like any
-    other unless `times` asks for a series, one file for each of these times (or for so many, evenly
-    spaced) and a `.pvd` file that lists them; with three axes beside t it is always a series.
-    `resolution` counts the points of the axes that a file has.
-    """
-    target = Path(path)
-    if target.suffix not in (*UNSTRUCTURED, STRUCTURED):
-        raise ValueError(
-            f"unknown kind of file {target.name!r}: use {', '.join(UNSTRUCTURED)} or {STRUCTURED}"
-        )
-    domain = solution.problem.domain
-    if target.suffix == STRUCTURED and not (where is None and isinstance(domain, Box)):
-        raise ValueError(
-            f"a structured grid ({STRUCTURED}) has no holes, so it cannot leave out what is "
-            f"outside {'the domain' if where is None else '`where`'}: write {UNSTRUCTURED[0]}"
-        )
-    if times is None and "t" in domain.axes and domain.dimension > 3:
-        times = FRAMES
-    if times is None:
-        if domain.dimension > 3:
-            raise ValueError(
-                f"VTK files have three axes at most, the domain has {', '.join(domain.axes)}: "
-                f"evaluate the solution on a slice"
-            )
-        ticks = _ticks(solution.problem, resolution)
-        _write(target, solution, ticks, _grid(ticks), derivatives, where)
-        return target
-    return _write_series(target, solution, resolution, derivatives, _moments(domain, times), where)
 
 
 def _write_series(

@@ -21,10 +21,11 @@ from tessella.cells.tiling import Tiling
 from tessella.features.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features.random_features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.geometry.box import Box
+from tessella.geometry.combinations import Combination
 from tessella.geometry.divided import Divided
-from tessella.geometry.domain import Combination, Domain
+from tessella.geometry.domain import Domain
 from tessella.geometry.functions import function_values
-from tessella.geometry.sampled import PointCloud
+from tessella.geometry.point_cloud import PointCloud
 from tessella.geometry.shapes import Ball, HalfSpace, Polygon
 from tessella.linalg.iterative.krylov import History
 from tessella.machine import archive

@@ -22,7 +22,7 @@ from tessella.accuracy import tuning
 from tessella.accuracy.estimate import Look, at_end, compare, look
 from tessella.accuracy.held_out import held_out
 from tessella.geometry.box import Box
-from tessella.geometry.domain import Extrusion
+from tessella.geometry.combinations import Extrusion
 from tessella.geometry.functions import function_values
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array

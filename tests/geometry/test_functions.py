@@ -1,0 +1,100 @@
+"""Functions of points as users write them: what goes wrong is said in one line."""
+
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.geometry import functions
+from tessella.geometry.functions import derivatives, function_values
+
+POINTS = np.random.default_rng(0).random((5, 2))
+SHAPE = r"it must map an \(n, 2\) array of points to an \(n,\) array of values"
+
+
+def of_coordinates(x, y):
+    return x * y
+
+
+def with_math(p):
+    return math.sin(p[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (of_coordinates, r"of_coordinates\(\) missing 1 required positional argument: 'y'"),
+        (lambda x, y: x * y, r"missing 1 required positional argument: 'y'"),
+        (with_math, r"only .* arrays can be converted to Python scalars"),
+    ],
+)
+def test_python_own_type_errors_are_explained(function, reason):
+    message = rf"the data fails, .*{reason}: {SHAPE}, e\.g\. lambda p: .*, with functions of np"
+    with pytest.raises(TypeError, match=message) as caught:
+        function_values(function, POINTS, "the data")
+    assert "\n" not in str(caught.value)
+
+
+def test_a_derivative_of_such_a_function_is_explained_too():
+    for function in (of_coordinates, with_math):
+        with pytest.raises(TypeError, match=rf"'{function.__name__}' fails, .*: {SHAPE}") as caught:
+            derivatives(function, [(1, 0)], POINTS)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_problem_says_which_of_its_functions_is_wrong():
+    box = ts.Box(x=(0, 1), y=(0, 1))
+    wrong = ts.Problem(box, ts.Equation(ts.Laplacian(), of_coordinates), [ts.Dirichlet(0.0)])
+    with pytest.raises(TypeError, match=rf"equation right-hand side fails, of_coord.*: {SHAPE}"):
+        ts.solve(wrong, subdomains=2, features=4)
+    wrong = ts.Problem(box, ts.Equation(ts.Laplacian()), [ts.Dirichlet(with_math)])
+    with pytest.raises(TypeError, match=rf"dirichlet value fails, only .*: {SHAPE}"):
+        ts.solve(wrong, subdomains=2, features=4)
+
+
+class Table:
+    """A value for every pair of points; notes how many points it was asked at."""
+
+    def __init__(self):
+        self.asked = []
+
+    def __call__(self, p):
+        self.asked.append(len(p))
+        return p[:, :1] * p[:, 0]
+
+
+@pytest.mark.parametrize("gamma", [(0, 0), (1, 0)])
+def test_a_value_for_every_pair_of_points_is_refused_before_it_is_computed(gamma):
+    """At a million points the table would have 8 TB."""
+    table = Table()
+    many = np.zeros((1_000_000, 2))
+    with pytest.raises(ValueError, match=rf"returned shape \(3, 3\) for 3 points: {SHAPE}"):
+        derivatives(table, [gamma], many)
+    assert max(table.asked) == 3
+
+
+def test_a_function_that_knows_all_points_only_is_asked_for_all(monkeypatch):
+    monkeypatch.setattr(functions, "MANY", len(POINTS))
+
+    def known(p):
+        if len(p) != len(POINTS):
+            raise ValueError("known at these points only")
+        return p[:, 0]
+
+    np.testing.assert_array_equal(function_values(known, POINTS), POINTS[:, 0])
+
+
+def test_few_points_are_tried_only_where_there_are_many(monkeypatch):
+    asked = []
+
+    def ones(p):
+        asked.append(len(p))
+        return jnp.ones(len(p))
+
+    function_values(ones, POINTS)
+    assert asked == [5]
+    monkeypatch.setattr(functions, "MANY", 5)
+    function_values(ones, POINTS)
+    assert asked == [5, 3, 5]
