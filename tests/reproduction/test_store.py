@@ -133,7 +133,7 @@ def test_a_line_that_is_no_record_is_named(tmp_path, line):
         store.read(TINY, 0)
 
 
-@pytest.mark.parametrize("line", ["{half", '{"experiment": "other", "settings": {}}', "[]"])
+@pytest.mark.parametrize("line", ["{half", '{"experiment": "other", "settings": {}}', "[]", ""])
 def test_a_file_that_begins_with_something_else_is_neither_read_nor_written(tmp_path, line):
     store = Store(tmp_path)
     store.path("try").write_text(f"{line}\n")

@@ -128,9 +128,11 @@ def _finished(content: bytes) -> bytes:
 @lru_cache(maxsize=64)
 def _parsed(path: Path, content: bytes) -> Records:
     """The records of a file's content; kept, for a report asks for the same file many times."""
-    first, *lines = content.splitlines() or [b""]
-    shared = _header(path, first) if first else {}
     found: Records = {}
+    if not content:
+        return found
+    first, *lines = content.splitlines()
+    shared = _header(path, first)
     for number, text in enumerate(lines, 2):
         try:
             line = json.loads(text)
