@@ -22,6 +22,8 @@ from rich.progress import (
 from rich.table import Table
 
 if TYPE_CHECKING:
+    from tessella.reproduction.run import Step
+    from tessella.reproduction.store import Store
     from tessella.solution.marched import Marched
     from tessella.solution.solution import Solution
 
@@ -157,7 +159,7 @@ def reproduce(
     workers: Annotated[int, typer.Option(help="processes, each on one core")] = 1,
 ) -> None:
     """Make the paper's tables and figures again; finished runs are kept and never repeated."""
-    from tessella.reproduction import Store, figures, report
+    from tessella.reproduction import Plan, Store, figures, report
     from tessella.reproduction import reproduce as run
 
     store = Store(out)
@@ -168,16 +170,8 @@ def reproduce(
     if running:
         try:
             with _RunBar() as show:
-                run(
-                    running,
-                    out,
-                    seeds=seeds,
-                    only=only,
-                    quick=quick,
-                    redo=redo,
-                    workers=workers,
-                    report=show,
-                )
+                plan = Plan(running, seeds, only, quick)
+                run(plan, out, redo=redo, workers=workers, report=show)
         except KeyboardInterrupt:
             console.print(f"interrupted: finished runs are in {out}; the same command goes on")
             raise typer.Exit(130) from None
@@ -191,7 +185,7 @@ def reproduce(
     console.print(f"the whole report: {page} and {web}", highlight=False, soft_wrap=True)
 
 
-def _print_comparison(store: Any, number: int, quick: bool) -> None:
+def _print_comparison(store: Store, number: int, quick: bool) -> None:
     """One of the paper's tables, ours beside theirs."""
     from tessella.reproduction.compare import compare
 
@@ -286,7 +280,7 @@ class _RunBar:
             self.bar.start()
         return self
 
-    def __call__(self, step: Any) -> None:
+    def __call__(self, step: Step) -> None:
         left = (
             f"{step.remaining / 60:.0f} min" if step.remaining > 90 else f"{step.remaining:.0f} s"
         )

@@ -48,7 +48,8 @@ def record(case, seed):
     }[case.kind]
     if case.kind == "solve" and seed == 0:
         found["curve"] = {"iteration": [1, 10, 100], "error": [1.0, 3 * error, error]}
-    return {"seed": seed, "case": case.identity, **found}
+    labels = {"experiment": case.experiment, "row": case.row, "seed": seed}
+    return {**labels, "case": case.identity, **found}
 
 
 def fill(root, wanted, seeds=1, quick=False, **changed):
@@ -56,7 +57,7 @@ def fill(root, wanted, seeds=1, quick=False, **changed):
     store = Store(Path(root))
     for case in map(cases.quick, wanted) if quick else wanted:
         for seed in range(seeds):
-            store.write(case, seed, {**record(case, seed), **changed})
+            store.write({**record(case, seed), **changed})
     return store
 
 
@@ -168,9 +169,8 @@ def test_refusals_are_told_in_few_words(message, words):
 
 def test_a_case_without_its_first_seed_has_no_curve_and_is_missing(tmp_path):
     wanted = linear(1)
-    store = fill(tmp_path, wanted)
-    store.path(wanted[0], 0).unlink()
-    store.write(wanted[0], 1, record(wanted[0], 1))
+    store = fill(tmp_path, wanted[1:])
+    store.write(record(wanted[0], 1))
     with pytest.raises(figure_parts.MissingRecordsError, match="1 of 4 runs of table1"):
         record_figures.convergence(source(store), table=1)
 
@@ -249,7 +249,7 @@ def test_seconds_of_another_machine_than_the_first_seeds_do_not_count(tmp_path):
     store = fill(tmp_path, wanted, device="slow")
     for case in wanted:
         quick = {"filter": 0.0, "solve": 1e-6}
-        store.write(case, 1, {**record(case, 1), "device": "fast", "seconds": quick})
+        store.write({**record(case, 1), "device": "fast", "seconds": quick})
     figure, _ = record_figures.scaling(source(store), experiment="wave-features")
     line = next(line for line in figure.axes[1].lines if line.get_label() == "LSQR")
     np.testing.assert_allclose(line.get_xdata(), 0.5 + 0.1 * np.array([4, 8, 16, 32]))
@@ -259,7 +259,8 @@ def test_a_refused_run_is_a_labelled_cross_with_its_memory(tmp_path):
     wanted = series("wave-features")
     store = fill(tmp_path, wanted)
     refused = wanted[-1]
-    store.write(refused, 0, {"seed": 0, "case": refused.identity, "refused": REFUSED})
+    known = {k: record(refused, 0)[k] for k in ("experiment", "row", "seed", "case")}
+    store.write({**known, "refused": REFUSED})
     figure, _ = record_figures.scaling(source(store), experiment="wave-features")
     assert "AS-CG, $K$ = 32: refused, needs 123 GiB" in texts(figure)
     (cross,) = [line for line in figure.axes[1].lines if line.get_marker() == "x"]
@@ -273,7 +274,7 @@ def test_a_run_that_never_had_an_error_leaves_a_gap(tmp_path):
     store = fill(tmp_path, wanted)
     bad = {"error_oracle_minimum": None, "error_at_stopping_rule": None}
     curve = {"iteration": [], "error": []}
-    store.write(wanted[0], 0, {**record(wanted[0], 0), **bad, "curve": curve})
+    store.write({**record(wanted[0], 0), **bad, "curve": curve})
     figure, _ = record_figures.scaling(source(store), experiment="wave-weak")
     line = next(line for line in figure.axes[1].lines if line.get_label() == "RRQR-LSQR")
     assert np.isnan(line.get_ydata()).tolist() == [True, False, False]
@@ -289,7 +290,7 @@ def test_the_appendix_draws_a_bound_only_where_every_seed_allows_it(tmp_path):
     wanted = cases.appendix()
     store = fill(tmp_path, wanted, seeds=2, theorem=5.0)
     half_valid = wanted[0]
-    store.write(half_valid, 1, {**record(half_valid, 1), "theorem": None})
+    store.write({**record(half_valid, 1), "theorem": None})
     figure, _ = record_figures.appendix(source(store))
     bound = next(line for line in figure.axes[0].lines if "Theorem" in line.get_label())
     assert np.isnan(bound.get_ydata()[0])

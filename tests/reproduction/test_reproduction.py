@@ -1,7 +1,6 @@
 """The reproduction: what is run, what is kept, how it is compared with the paper."""
 
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -18,21 +17,23 @@ from tessella.gallery.entry import split_settings
 from tessella.linalg.iterative.schwarz import schwarz_bytes
 from tessella.reproduction import (
     Case,
+    Plan,
     Store,
     cases,
     claims,
     compare,
     explanations,
+    figures,
     paper,
-    plan,
     report,
     run,
 )
 from tessella.reproduction.document import Marked, Page
-from tessella.reproduction.execute import _system, execute
+from tessella.reproduction.execute import _system, execute, settings_of
 
 ALL = [case for make in run.TARGETS.values() for case in make()]
 LINEAR = [c for c in ALL if c.solver not in ("pinn", "fbpinn")]
+RESULTS = Store(Path(__file__).parents[2] / "results")
 TINY = Case("try", "a row", "harmonic-oscillator", settings={"subdomains": 4, "max_iterations": 5})
 
 
@@ -84,9 +85,8 @@ def test_every_setting_of_every_case_is_one_the_gallery_knows(case):
         split_settings(entry, entry.preset(one.preset), one.settings)
 
 
-def test_rows_and_files_do_not_collide():
-    store = Store(Path("somewhere"))
-    assert len({store.path(case, 0) for case in ALL}) == len(ALL)
+def test_rows_of_an_experiment_have_names_of_their_own():
+    assert len({(case.experiment, case.row) for case in ALL}) == len(ALL)
 
 
 def test_quick_is_smaller_and_something_else():
@@ -97,78 +97,24 @@ def test_quick_is_smaller_and_something_else():
 
 
 def test_a_plan_runs_all_rows_of_a_seed_before_the_next():
-    seeds = [seed for _, seed in plan(["table1", "table2"], seeds=3)]
+    seeds = [seed for _, seed in Plan(["table1", "table2"], seeds=3).tasks()]
     assert seeds == sorted(seeds) and len(seeds) == 2 * 14 * 3
 
 
 def test_unknown_names_list_what_exists():
     with pytest.raises(ValueError, match=r"nothing is called 'table9': choose from table1, .*all"):
-        plan(["table9"])
+        Plan(["table9"]).tasks()
     with pytest.raises(ValueError, match=r"no row matches 'xyz'; there are: table1/as-cg, "):
-        plan(["table1"], only="xyz")
+        Plan(["table1"], only="xyz").tasks()
     with pytest.raises(ValueError, match="--seeds must be at least 1, got 0"):
-        plan(["table1"], seeds=0)
+        Plan(["table1"], seeds=0).tasks()
     with pytest.raises(ValueError, match="--workers must be at least 1, got 0"):
-        run.reproduce(["table1"], "nowhere", workers=0)
+        run.reproduce(Plan(["table1"]), "nowhere", workers=0)
 
 
 @pytest.mark.parametrize("pattern", ["cg", "table1/cg", "*/cg"])
 def test_only_matches_rows_and_paths(pattern):
-    assert [case.row for case, _ in plan(["table1"], seeds=1, only=pattern)] == ["cg"]
-
-
-# The store
-
-
-def test_a_record_comes_back_as_written(tmp_path):
-    store = Store(tmp_path)
-    assert store.read(TINY, 0) is None
-    store.write(TINY, 0, record(TINY, figure=1.5))
-    assert store.read(TINY, 0)["figure"] == 1.5
-    assert [path.name for path in (tmp_path / "try").iterdir()] == ["a_row.seed0.json"]
-
-
-def test_results_of_other_settings_are_never_mixed(tmp_path):
-    store = Store(tmp_path)
-    store.write(TINY, 0, record(TINY))
-    other = replace(TINY, settings={**TINY.settings, "max_iterations": 9})
-    with pytest.raises(
-        ValueError, match=r"other settings \(max_iterations 5 instead of 9\).*--out"
-    ):
-        store.read(other, 0)
-    with pytest.raises(ValueError, match=r"\(solver 'rrqr-lsqr' instead of 'cg'\)"):
-        store.read(replace(TINY, solver="cg"), 0)
-
-
-def test_a_file_that_is_no_record_is_named(tmp_path):
-    store = Store(tmp_path)
-    store.write(TINY, 0, record(TINY))
-    store.path(TINY, 0).write_text("{half")
-    with pytest.raises(
-        ValueError, match=r"a_row\.seed0\.json is not a record of a run .*delete it"
-    ):
-        store.read(TINY, 0)
-
-
-def test_a_write_that_fails_leaves_the_old_record_and_no_litter(tmp_path, monkeypatch):
-    store = Store(tmp_path)
-    store.write(TINY, 0, record(TINY, figure=1))
-
-    def full_disk(_):
-        raise OSError("No space left on device")
-
-    monkeypatch.setattr(os, "fsync", full_disk)
-    with pytest.raises(OSError, match="No space left"):
-        store.write(TINY, 0, record(TINY, figure=2))
-    assert store.read(TINY, 0)["figure"] == 1
-    assert len(list((tmp_path / "try").iterdir())) == 1
-
-
-def test_seeds_are_found_by_number(tmp_path):
-    store = Store(tmp_path)
-    for seed in (10, 0, 2):
-        store.write(TINY, seed, record(TINY, seed))
-    assert [r["seed"] for r in store.seeds(TINY)] == [0, 2, 10]
+    assert [case.row for case, _ in Plan(["table1"], seeds=1, only=pattern).tasks()] == ["cg"]
 
 
 # Running
@@ -188,16 +134,29 @@ def counted(monkeypatch):
 
 
 def test_finished_rows_are_never_run_again_unless_asked(tmp_path, counted):
-    run.reproduce(["table1"], tmp_path, seeds=1, only="cg")
-    run.reproduce(["table1"], tmp_path, seeds=2, only="*cg")
+    run.reproduce(Plan(["table1"], 1, "cg"), tmp_path)
+    run.reproduce(Plan(["table1"], 2, "*cg"), tmp_path)
     assert sorted(counted) == [("as-cg", 0), ("as-cg", 1), ("cg", 0), ("cg", 1)]
-    run.reproduce(["table1"], tmp_path, seeds=1, only="cg", redo=True)
+    run.reproduce(Plan(["table1"], 1, "cg"), tmp_path, redo=True)
     assert counted.count(("cg", 0)) == 2
+
+
+def test_a_new_file_begins_with_what_its_runs_share(tmp_path, counted):
+    store = run.reproduce(Plan(["series"], 1, "wave-features/*"), tmp_path)
+    first = json.loads(store.path("wave-features").read_text().split("\n")[0])
+    assert first["experiment"] == "wave-features"
+    assert first["settings"]["subdomains"] == 8 and first["settings"]["track_every"] == 10
+    assert "features" not in first["settings"]
+
+
+@pytest.mark.parametrize("case", [TINY, cases.quick(cases.tables(1)[0])], ids=["features", "pinn"])
+def test_settings_known_beforehand_are_those_of_the_run(case):
+    assert settings_of(case) == execute(case, 0)["settings"]
 
 
 def test_progress_counts_up_to_all_of_the_work(tmp_path, counted):
     steps = []
-    run.reproduce(["table1"], tmp_path, seeds=2, only="*cg", report=steps.append)
+    run.reproduce(Plan(["table1"], 2, "*cg"), tmp_path, report=steps.append)
     assert [s.done for s in steps] == [1, 2, 3, 4]
     assert steps[-1].work_done == pytest.approx(steps[-1].work_total)
     assert steps[-1].remaining == pytest.approx(0, abs=1e-9)
@@ -222,6 +181,7 @@ def test_what_does_not_fit_into_memory_is_recorded_as_refused(monkeypatch):
     monkeypatch.setattr("tessella.reproduction.execute.MEMORY_LIMIT", 1_000)
     made = execute(TINY, 0)
     assert "GiB" in made["refused"] and made["row"] == "a row"
+    assert made["settings"]["max_iterations"] == 5 and made["device"]
 
 
 def test_what_the_authors_ran_beyond_our_memory_is_run_streamed(monkeypatch):
@@ -255,35 +215,35 @@ def test_appendix_records_hold_the_bounds():
 KILLED = """
 import sys
 from tessella.reproduction import run
-run.reproduce(["table1"], sys.argv[1], seeds=400, only="rrqr-lsqr*", quick=True)
+run.reproduce(run.Plan(["table1"], 400, "rrqr-lsqr*", quick=True), sys.argv[1])
 """
 
 
 def test_a_killed_run_loses_nothing_that_was_finished(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
-    folder = tmp_path / "table1"
+    store, tasks = Store(tmp_path), Plan(["table1"], 400, "rrqr-lsqr*", quick=True).tasks()
     deadline = time.monotonic() + 120
-    while len(list(folder.glob("*.json"))) < 3:
+    while len(seen := store.records("table1")) < 3:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    finished = {path: path.stat().st_mtime_ns for path in folder.glob("*.json")}
-    assert len(finished) >= 3
-    for path in finished:
-        assert json.loads(path.read_text())["error_oracle_minimum"] > 0
-    store, tasks = Store(tmp_path), plan(["table1"], 400, "rrqr-lsqr*", True)
+    finished = store.records("table1")
+    assert seen.items() <= finished.items()
+    for made in finished.values():
+        assert made["error_oracle_minimum"] > 0
     missing = [task for task in tasks if store.read(*task) is None]
     assert len(missing) == len(tasks) - len(finished)
 
 
 def test_workers_make_the_same_records(tmp_path):
-    alone = run.reproduce(["table1"], tmp_path / "a", seeds=1, only="cg", quick=True)
-    pooled = run.reproduce(["table1"], tmp_path / "b", seeds=1, only="cg", quick=True, workers=2)
-    (case, seed) = plan(["table1"], 1, "cg", True)[0]
-    one, other = alone.read(case, seed), pooled.read(case, seed)
-    assert one["columns"] == other["columns"]
-    assert one["error_oracle_minimum"] == pytest.approx(other["error_oracle_minimum"], rel=1e-6)
+    plan = Plan(["table1"], 2, "cg", quick=True)
+    alone = run.reproduce(plan, tmp_path / "a")
+    pooled = run.reproduce(plan, tmp_path / "b", workers=2)
+    for task in plan.tasks():
+        one, other = alone.read(*task), pooled.read(*task)
+        assert one["columns"] == other["columns"]
+        assert one["error_oracle_minimum"] == pytest.approx(other["error_oracle_minimum"], rel=1e-6)
 
 
 # Comparing
@@ -295,7 +255,7 @@ def test_workers_make_the_same_records(tmp_path):
 def test_an_error_inside_the_papers_range_is_said_to_be(tmp_path, error, verdict):
     (case,) = [c for c in cases.tables(1) if c.row == "rrqr-lsqr"]
     store = Store(tmp_path)
-    store.write(case, 0, record(case, error_oracle_minimum=error, dropped_percent=9.5))
+    store.write(record(case, error_oracle_minimum=error, dropped_percent=9.5))
     (row,) = [r for r in compare.compare(store, 1) if r.case.row == "rrqr-lsqr"]
     assert row.error.verdict == verdict
     assert row.dropped.verdict == "same"
@@ -306,7 +266,7 @@ def test_medians_and_ranges_are_over_seeds(tmp_path):
     (case,) = [c for c in cases.tables(2) if c.row == "fbpinn"]
     store = Store(tmp_path)
     for seed, error in enumerate((1e-3, 5e-4, 4e-3)):
-        store.write(case, seed, record(case, seed, error_oracle_minimum=error))
+        store.write(record(case, seed, error_oracle_minimum=error))
     (row,) = [r for r in compare.compare(store, 2) if r.case.row == "fbpinn"]
     assert row.error.ours == 1e-3
     assert row.error.spread == pytest.approx(3.5e-3)
@@ -321,7 +281,7 @@ def test_condition_numbers_agree_within_a_factor_of_three(tmp_path, ours, verdic
     (case,) = [c for c in cases.tables(1) if c.row == "rrqr-lsqr"]
     store = Store(tmp_path)
     kappa = {"M": 3e15, "M_hat": None, "preconditioned": ours}
-    store.write(case, 0, record(case, condition=kappa))
+    store.write(record(case, condition=kappa))
     (row,) = [r for r in compare.compare(store, 1) if r.case.row == "rrqr-lsqr"]
     assert row.kappa["preconditioned"].verdict == verdict
     assert row.kappa["M"].verdict == "rounding"
@@ -338,11 +298,11 @@ def test_claims_without_records_are_open_and_with_records_decided(tmp_path):
     assert {v.verdict for v in claims.check_all(store)} == {claims.OPEN}
     for number, drop in ((1, 9.0), (2, 0.0), (3, 0.0)):
         (case,) = [c for c in cases.tables(number) if c.row == "rrqr-lsqr"]
-        store.write(case, 0, record(case, dropped_percent=drop))
+        store.write(record(case, dropped_percent=drop))
     (verdict,) = [v for v in claims.check_all(store) if "drops columns" in v.claim]
     assert verdict.verdict == claims.HOLDS
     (case,) = [c for c in cases.tables(3) if c.row == "rrqr-lsqr"]
-    store.write(case, 0, record(case, dropped_percent=40.0))
+    store.write(record(case, dropped_percent=40.0))
     (verdict,) = [v for v in claims.check_all(store) if "drops columns" in v.claim]
     assert verdict.verdict == claims.FAILS and "40.0" in verdict.evidence
 
@@ -355,7 +315,7 @@ def test_a_gain_from_first_to_last_names_the_steps_at_which_the_error_rises(tmp_
         if (case.experiment, case.row) == ("laplace-features", "K=32 as-cg"):
             error *= 10
         figures = {"error_oracle_minimum": error, "rows": 36, "columns": 33}
-        store.write(case, 0, record(case, **figures))
+        store.write(record(case, **figures))
     (verdict,) = [v for v in claims.check_all(store) if "gains accuracy" in v.claim]
     assert verdict.verdict == claims.HOLDS
     assert verdict.evidence.endswith("laplace-features K=32 as-cg (1.1)")
@@ -371,7 +331,7 @@ def test_a_failed_claim_says_why_only_when_it_fails(tmp_path):
         spent = {"assemble": 0.0, "filter": 0.0, "solve": 1.0}
         for solver, case in wanted.items():
             made = record(case, error_oracle_minimum=errors[solver], seconds=spent)
-            store.write(case, 0, made)
+            store.write(made)
         assert (why in report.write(store)[0].read_text()) == expected
 
 
@@ -413,5 +373,48 @@ def test_one_row_from_the_command_line(tmp_path):
     assert result.exit_code == 0, result.output
     assert "Table 1" in result.output and "REPRODUCTION.md" in result.output
     assert "1 of 42 table rows" in (tmp_path / "REPRODUCTION.md").read_text()
+    assert "1 of 42 table rows" in (tmp_path / "REPRODUCTION.html").read_text()
+    made = (tmp_path / "table1.jsonl").read_bytes()
+    again = CliRunner().invoke(app, [*arguments, "--out", str(tmp_path)])
+    assert again.exit_code == 0 and (tmp_path / "table1.jsonl").read_bytes() == made
     with pytest.raises(ValueError, match="other settings"):
-        run.reproduce(["table1"], tmp_path, seeds=1, only="table1/cg")
+        run.reproduce(Plan(["table1"], 1, "table1/cg"), tmp_path)
+
+
+UNUSED = """
+import sys
+import tessella
+from typer.testing import CliRunner
+from tessella.cli import app
+
+small = ["--set", "subdomains=2", "--set", "max_iterations=2"]
+for arguments in (["list"], ["solve", "harmonic-oscillator", *small], ["reproduce", "--help"]):
+    assert CliRunner().invoke(app, arguments).exit_code == 0
+assert "tessella.gallery" in sys.modules
+print([name for name in sys.modules if name.startswith("tessella.reproduction")])
+"""
+
+
+def test_only_its_own_command_imports_the_reproduction():
+    done = subprocess.run([sys.executable, "-c", UNUSED], capture_output=True, text=True)
+    assert done.stdout == "[]\n", done.stderr
+
+
+# The committed records
+
+
+def test_every_committed_record_is_one_of_a_known_case_and_says_which():
+    known = {(case.experiment, case.row): case for case in ALL}
+    files = sorted(RESULTS.root.glob("*.jsonl"))
+    assert {path.stem for path in files} == {case.experiment for case in ALL}
+    for path in files:
+        for line in path.read_text().splitlines()[1:]:
+            made = json.loads(line)
+            assert {"experiment", "row", "seed", "case", "device", "date", "versions"} <= set(made)
+            record = RESULTS.read(known[made["experiment"], made["row"]], made["seed"])
+            assert "refused" in made or made["settings"].items() <= record["settings"].items()
+
+
+def test_the_committed_page_is_that_of_the_committed_records():
+    page = report.build(RESULTS, figures.drawn(RESULTS.root / "figures"))
+    assert page.markdown() == (RESULTS.root / "REPRODUCTION.md").read_text()

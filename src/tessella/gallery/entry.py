@@ -98,6 +98,11 @@ class TrainedMethod:
     track_every: int = 10
     patience: int | None = None
 
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The numbers, for records."""
+        return dataclasses.asdict(self)
+
 
 TRAINED = ("pinn", "fbpinn")
 
@@ -331,7 +336,7 @@ class Entry:
             common |= {"subdomains": method.subdomains, "overlap": method.overlap}
         network = pinn if solver == "pinn" else fbpinn
         solution = network(problem, method.hidden, **common)
-        return _recorded(solution, preset, dataclasses.asdict(method))
+        return _recorded(solution, preset, method.settings)
 
 
 def _recorded(solution: Found, preset: str, settings: dict[str, Any]) -> Found:

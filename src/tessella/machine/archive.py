@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -11,19 +10,15 @@ from typing import Any
 import numpy as np
 
 from tessella.machine.arrays import Array
+from tessella.machine.files import written_whole
 
 
 def write(path: Path, kind: str, version: int, header: dict[str, Any], **arrays: Array) -> None:
     """Write atomically: a reader sees the old file or the whole new one."""
     whole = {"format": f"tessella {kind}", "version": version, **header}
     text = np.frombuffer(json.dumps(whole, default=float).encode(), dtype=np.uint8)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}")
-    try:
-        with open(temporary, "wb") as file:
-            np.savez(file, header=text, **arrays)  # type: ignore[arg-type]
-        os.replace(temporary, path)
-    finally:
-        temporary.unlink(missing_ok=True)
+    with written_whole(path) as unfinished, open(unfinished, "wb") as file:
+        np.savez(file, header=text, **arrays)  # type: ignore[arg-type]
 
 
 def read(

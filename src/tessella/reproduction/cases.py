@@ -5,9 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 from tessella.reproduction import paper
+
+Setting = bool | int | float | str
+"""A number or name that a case changes in its preset."""
+
+Point = tuple[str, dict[str, Setting]]
+"""One point of a series: its label and what it changes."""
 
 SCALED_SOLVERS = ("rrqr-lsqr", "lsqr", "as-cg")
 """The solvers the paper compares in its scaling tests."""
@@ -33,24 +38,24 @@ class Case:
     problem: str
     solver: str = "rrqr-lsqr"
     preset: str = "as-run"
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Mapping[str, Setting] = field(default_factory=dict)
     kind: str = "solve"
     condition: int = 0
 
     @property
-    def identity(self) -> dict[str, Any]:
+    def identity(self) -> dict[str, str | dict[str, Setting]]:
         """What a stored record must agree with to stand for this case."""
         return {
             "problem": self.problem,
             "solver": self.solver,
             "preset": self.preset,
             "kind": self.kind,
-            "settings": {k: _plain(v) for k, v in sorted(self.settings.items())},
+            "settings": dict(sorted(self.settings.items())),
         }
 
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    def number(self, name: str, default: float) -> float:
+        """A setting that is a number, or what the preset has instead."""
+        return float(self.settings.get(name, default))
 
 
 def tables(number: int) -> list[Case]:
@@ -63,9 +68,9 @@ CONDITION_SEEDS = {"harmonic-oscillator": 5, "laplace": 3, "wave": 1}
 
 
 def _table_case(experiment: str, row: paper.PaperRow) -> Case:
-    settings: dict[str, Any] = {}
+    settings: dict[str, Setting] = {}
     if not row.trained:
-        if row.sigma not in (None, paper.BASELINE_SIGMA):
+        if row.sigma is not None and row.sigma != paper.BASELINE_SIGMA:
             settings["sigma"] = row.sigma
         if row.activation != "tanh":
             settings["activation"] = row.activation
@@ -90,29 +95,27 @@ TIMED_STEPS = {"harmonic-oscillator": 10_000, "laplace": 500, "wave": 200}
 """Training steps timed on a CPU core; the table states the time of 10,000 at that pace."""
 
 
-def _series(
-    experiment: str, problem: str, points: Iterable[tuple[str, dict[str, Any]]]
-) -> list[Case]:
+def _series(experiment: str, problem: str, points: Iterable[Point]) -> list[Case]:
     found = []
     for label, settings in points:
         for solver in SCALED_SOLVERS:
             row = f"{label} {solver}"
-            own = {**settings, "track_every": SERIES_TRACKING}
+            own: dict[str, Setting] = {**settings, "track_every": SERIES_TRACKING}
             if (experiment, row) == STREAMED:
                 own["streamed"] = True
             found.append(Case(experiment, row, problem, solver, settings=own))
     return found
 
 
-def _features(*counts: int) -> list[tuple[str, dict[str, Any]]]:
+def _features(*counts: int) -> list[Point]:
     return [(f"K={K}", {"features": K}) for K in counts]
 
 
-def _subdomains(*pairs: tuple[int, float]) -> list[tuple[str, dict[str, Any]]]:
+def _subdomains(*pairs: tuple[int, float]) -> list[Point]:
     return [(f"S={S} overlap={o}", {"subdomains": S, "overlap": o}) for S, o in pairs]
 
 
-def _weak(name: str, *pairs: tuple[float, int]) -> list[tuple[str, dict[str, Any]]]:
+def _weak(name: str, *pairs: tuple[float, int]) -> list[Point]:
     return [(f"{name}={value:g} S={S}", {name: value, "subdomains": S}) for value, S in pairs]
 
 
@@ -149,8 +152,8 @@ def appendix() -> list[Case]:
     The text gives sigma = 0 and 2,000 points; the values along the axes are ours. The third series,
     one feature and little overlap, is where the bounds have their best chance.
     """
-    base = {"sigma": 0.0, "points": 2_000}
-    over_features = [
+    base: dict[str, Setting] = {"sigma": 0.0, "points": 2_000}
+    over_features: list[tuple[str, str, dict[str, Setting]]] = [
         ("appendix-features", f"K={K}", {"features": K}) for K in (1, 2, 3, 4, 6, 8, 12, 16)
     ]
     over_overlap = [
@@ -170,7 +173,7 @@ def appendix() -> list[Case]:
 def printed() -> list[Case]:
     """The baselines with each printed difference on its own, and all of them together."""
     _, laplace, wave = paper.PROBLEMS
-    changes: list[tuple[str, str, str, dict[str, Any]]] = []
+    changes: list[tuple[str, str, str, dict[str, Setting]]] = []
     for problem in paper.PROBLEMS:
         changes += [
             (problem, "as-run", "as run", {}),
@@ -200,13 +203,22 @@ def spectra() -> list[Case]:
     return [Case("spectra", p, p, kind="spectrum") for p in paper.PROBLEMS[:2]]
 
 
+def sized(found: Iterable[Case], small: bool) -> list[Case]:
+    """Cases as the paper has them, or at sizes that take seconds."""
+    return [quick(case) for case in found] if small else list(found)
+
+
 def quick(case: Case) -> Case:
     """The same case at a size that takes seconds: for trying things, not for the numbers."""
     S = {"harmonic-oscillator": 10, "laplace": 4, "wave": 2}[case.problem]
-    settings = {**case.settings, "subdomains": min(case.settings.get("subdomains", S), S)}
-    settings["features"] = min(case.settings.get("features", 8), 8)
-    settings["overlap"] = min(case.settings.get("overlap", 2.9), 2.9)
-    shrunk = {"harmonic-oscillator": ("omega0", 20.0), "laplace": ("n", 2), "wave": ("lambda", 0.4)}
+    settings = {**case.settings, "subdomains": int(min(case.number("subdomains", S), S))}
+    settings["features"] = int(min(case.number("features", 8), 8))
+    settings["overlap"] = min(case.number("overlap", 2.9), 2.9)
+    shrunk: dict[str, tuple[str, float]] = {
+        "harmonic-oscillator": ("omega0", 20.0),
+        "laplace": ("n", 2),
+        "wave": ("lambda", 0.4),
+    }
     name, value = shrunk[case.problem]
     settings[name] = value
     if case.kind == "coupling":
@@ -221,7 +233,7 @@ def quick(case: Case) -> Case:
     return replace(case, settings=settings)
 
 
-_SIZES = {  # dimension, S, K, points per axis and subdomain's share of one iteration
+_SIZES: dict[str, tuple[int, float, float]] = {  # dimension, S and K of the presets
     "harmonic-oscillator": (1, 20, 8),
     "laplace": (2, 16, 16),
     "wave": (3, 8, 8),
@@ -231,13 +243,12 @@ _SIZES = {  # dimension, S, K, points per axis and subdomain's share of one iter
 def cost(case: Case) -> float:
     """Relative price of one run: entries of M times iterations. Used to order and to predict."""
     d, S, K = _SIZES[case.problem]
-    S = case.settings.get("subdomains", S)
-    K = case.settings.get("features", K)
-    overlap = min(case.settings.get("overlap", 2.9), S)
+    S, K = case.number("subdomains", S), case.number("features", K)
+    overlap = min(case.number("overlap", 2.9), S)
     points = (S * math.ceil((K + 1) ** (1 / d))) ** d
     entries = points * overlap**d * (K + 1)
     if case.kind != "solve":
         return points * (S**d * K) ** 2 / 1e6
-    iterations = case.settings.get("max_iterations", case.settings.get("steps", 10_000))
+    iterations = case.number("max_iterations", case.number("steps", 10_000))
     factor = {"as-cg": 8.0, "pinn": 100.0, "fbpinn": 30.0}.get(case.solver, 1.0)
     return iterations * (entries * factor + 1e5)

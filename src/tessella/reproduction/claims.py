@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from tessella.reproduction import cases, paper
 from tessella.reproduction.cases import Case
-from tessella.reproduction.compare import median, seconds_of, values
+from tessella.reproduction.compare import conditions, median, seconds_of, values
 from tessella.reproduction.store import Record, Store
 
 HOLDS, FAILS, OPEN = "holds", "does not hold", "not yet run"
@@ -29,7 +29,7 @@ class Evidence:
     def __init__(self, store: Store, quick: bool = False) -> None:
         found = [*(c for n in (1, 2, 3) for c in cases.tables(n))]
         found += [*cases.seconds(), *cases.series(), *cases.appendix()]
-        known = [cases.quick(case) for case in found] if quick else found
+        known = cases.sized(found, quick)
         self.cases: dict[tuple[str, str], Case] = {(c.experiment, c.row): c for c in known}
         self.store = store
 
@@ -40,10 +40,7 @@ class Evidence:
         return records
 
     def figure(self, experiment: str, row: str, key: str) -> float:
-        found = median(values(self.records(experiment, row), key))
-        if found is None:
-            raise NotRunError(f"{key} of {experiment} / {row}")
-        return found
+        return _known(values(self.records(experiment, row), key), f"{key} of {experiment} / {row}")
 
     def error(self, experiment: str, row: str) -> float:
         return self.figure(experiment, row, "error_oracle_minimum")
@@ -54,18 +51,12 @@ class Evidence:
         return float("inf") if value is None else value
 
     def kappa(self, experiment: str, row: str, name: str) -> float:
-        found = [(r.get("condition") or {}).get(name) for r in self.records(experiment, row)]
-        value = median([k for k in found if k is not None])
-        if value is None:
-            raise NotRunError(f"kappa {name} of {experiment} / {row}")
-        return value
+        found = conditions(self.records(experiment, row), name)
+        return _known(found, f"kappa {name} of {experiment} / {row}")
 
     def seconds(self, experiment: str, row: str) -> float:
         found = [seconds_of(r) for r in self.records(experiment, row) if not r.get("refused")]
-        value = median(found)
-        if value is None:
-            raise NotRunError(f"seconds of {experiment} / {row}")
-        return value
+        return _known(found, f"seconds of {experiment} / {row}")
 
     def settled(self, experiment: str, row: str, factor: float = 1.5) -> int:
         """The first iteration with an error within a factor of the smallest (seed 0)."""
@@ -83,6 +74,13 @@ class Evidence:
 
 class NotRunError(LookupError):
     """A record that a claim needs is not in the store."""
+
+
+def _known(numbers: list[float], name: str) -> float:
+    found = median(numbers)
+    if found is None:
+        raise NotRunError(name)
+    return found
 
 
 Check = Callable[[Evidence], tuple[bool, str]]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import statistics
 from dataclasses import dataclass
-from typing import Any
 
 from tessella.reproduction import cases, paper
 from tessella.reproduction.cases import Case
@@ -53,11 +52,8 @@ class Comparison:
 def compare(store: Store, number: int, quick: bool = False) -> list[Comparison]:
     """All 14 rows of a table; a row without records has empty cells."""
     rows = paper.table(paper.PROBLEMS[number - 1])
-    found = cases.tables(number)
-    timed = {case.row: case for case in cases.seconds() if case.experiment == f"seconds{number}"}
-    if quick:
-        found = [cases.quick(case) for case in found]
-        timed = {name: cases.quick(case) for name, case in timed.items()}
+    found, seconds = (cases.sized(c, quick) for c in (cases.tables(number), cases.seconds()))
+    timed = {case.row: case for case in seconds if case.experiment == f"seconds{number}"}
     return [
         _compare(store, case, row, timed[case.row]) for case, row in zip(found, rows, strict=True)
     ]
@@ -67,7 +63,7 @@ def _compare(store: Store, case: Case, row: PaperRow, timed: Case) -> Comparison
     records = store.seeds(case)
     best = values(records, "error_oracle_minimum")
     kappa = {
-        name: _kappa_cell(median(_conditions(records, name)), theirs)
+        name: _kappa_cell(median(conditions(records, name)), theirs)
         for name, theirs in row.kappa.items()
     }
     dropped = median(values(records, "dropped_percent"))
@@ -95,9 +91,9 @@ def median(numbers: list[float]) -> float | None:
     return statistics.median(numbers) if numbers else None
 
 
-def _conditions(records: list[Record], name: str) -> list[float]:
-    found = [(record.get("condition") or {}).get(name) for record in records]
-    return [value for value in found if value is not None]
+def conditions(records: list[Record], name: str) -> list[float]:
+    """A condition number of every record that has it."""
+    return values([record.get("condition") or {} for record in records], name)
 
 
 def _error_cell(best: list[float], row: PaperRow) -> Cell:
@@ -142,6 +138,7 @@ def seconds_of(record: Record) -> float:
 
     A training run that was timed over fewer steps counts as 10,000 at the same pace.
     """
-    spent: dict[str, Any] = record["seconds"]
+    spent = record["seconds"]
     share = 10_000 / record["iterations"] if record["solver"] in ("pinn", "fbpinn") else 1.0
-    return (spent["assemble"] or 0.0) + (spent.get("filter") or 0.0) + share * spent["solve"]
+    before = (spent["assemble"] or 0.0) + (spent.get("filter") or 0.0)
+    return float(before + share * spent["solve"])

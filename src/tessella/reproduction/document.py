@@ -33,51 +33,48 @@ Text = str | Marked
 
 @dataclass
 class Page:
-    """Blocks in order; each is kept in both forms as it is added."""
+    """Blocks in order, each as Markdown and as HTML."""
 
     title: str
-    _markdown: list[str] = field(default_factory=list)
-    _html: list[str] = field(default_factory=list)
+    _blocks: list[tuple[str, str]] = field(default_factory=list)
 
     def heading(self, text: str, level: int = 2) -> None:
-        self._markdown.append(f"{'#' * level} {text}")
-        self._html.append(f"<h{level}>{html.escape(text)}</h{level}>")
+        tag = f"h{level}"
+        self._blocks.append((f"{'#' * level} {text}", f"<{tag}>{html.escape(text)}</{tag}>"))
 
     def paragraph(self, text: str) -> None:
-        self._markdown.append(text)
-        self._html.append(f"<p>{html.escape(text)}</p>")
+        self._blocks.append((text, f"<p>{html.escape(text)}</p>"))
 
     def bullets(self, items: list[str]) -> None:
-        self._markdown.append("\n".join(f"- {item}" for item in items))
         inside = "".join(f"<li>{html.escape(item)}</li>" for item in items)
-        self._html.append(f"<ul>{inside}</ul>")
+        self._blocks.append(("\n".join(f"- {item}" for item in items), f"<ul>{inside}</ul>"))
 
     def table(self, heads: list[str], rows: list[list[Text]]) -> None:
         lines = [" | ".join(heads), " | ".join("---" for _ in heads)]
         lines += [" | ".join(_plain(cell) for cell in row) for row in rows]
-        self._markdown.append("\n".join(f"| {line} |" for line in lines))
         head = "".join(f"<th>{html.escape(h)}</th>" for h in heads)
         body = "".join(f"<tr>{''.join(_cell(c) for c in row)}</tr>" for row in rows)
-        self._html.append(
+        web = (
             f'<div class="wide"><table><thead><tr>{head}</tr></thead>'
             f"<tbody>{body}</tbody></table></div>"
         )
+        self._blocks.append(("\n".join(f"| {line} |" for line in lines), web))
 
     def picture(self, path: Path, caption: str, link: str) -> None:
         """`link` is the path from the Markdown file; the HTML page carries the picture itself."""
-        self._markdown.append(f"![{caption}]({link})\n\n*{caption}*")
         data = base64.b64encode(path.read_bytes()).decode()
-        self._html.append(
+        web = (
             f'<figure><img alt="{html.escape(caption)}" src="data:image/png;base64,{data}">'
             f"<figcaption>{html.escape(caption)}</figcaption></figure>"
         )
+        self._blocks.append((f"![{caption}]({link})\n\n*{caption}*", web))
 
     def markdown(self) -> str:
-        return "\n\n".join([f"# {self.title}", *self._markdown]) + "\n"
+        return "\n\n".join([f"# {self.title}", *(plain for plain, _ in self._blocks)]) + "\n"
 
     def html(self) -> str:
         title = html.escape(self.title)
-        body = "\n".join(self._html)
+        body = "\n".join(web for _, web in self._blocks)
         return (
             f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
             f'<meta name="viewport" content="width=device-width, initial-scale=1">'

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import datetime
 import platform
-from typing import Any
 
 import jax
 import numpy as np
 import scipy
 
 from tessella import gallery
-from tessella.gallery.entry import PresetMethod
+from tessella.gallery.entry import TRAINED, PresetMethod, split_settings
 from tessella.linalg.conditioning import (
     condition_number,
     gramian_condition,
@@ -28,7 +27,8 @@ from tessella.overlap.points import Grid
 from tessella.overlap.system import LeastSquares, assemble
 from tessella.overlap.theory import comparison_bound, coupling, strip_bound
 from tessella.problem.problem import Problem
-from tessella.reproduction.cases import Case
+from tessella.reproduction.cases import Case, Setting
+from tessella.reproduction.store import Record, Settings
 from tessella.solution.solution import Solution
 from tessella.version import __version__
 
@@ -47,19 +47,21 @@ EIGEN_FLOPS, CORE_FLOPS = 9.0, 10e9
 LABELS = ("experiment", "row", "seed")
 
 
-def execute(case: Case, seed: int, progress: Progress | None = None) -> dict[str, Any]:
+def execute(case: Case, seed: int, progress: Progress | None = None) -> Record:
     """Run a case and return its record."""
     kinds = {"solve": _solve, "spectrum": _spectrum, "coupling": _coupling}
     with memory.limited(MEMORY_LIMIT):
         try:
             found = kinds[case.kind](case, seed, progress)
         except (MemoryError, TooLongError) as error:
-            found = {"refused": str(error), "device": memory.device_name()}
+            found = {"refused": str(error)}
     return {
         "experiment": case.experiment,
         "row": case.row,
         "seed": seed,
         "case": case.identity,
+        "settings": settings_of(case),
+        "device": memory.device_name(),
         **{key: value for key, value in found.items() if key not in LABELS},
         "date": datetime.date.today().isoformat(),
         "versions": {
@@ -72,7 +74,21 @@ def execute(case: Case, seed: int, progress: Progress | None = None) -> dict[str
     }
 
 
-def _solve(case: Case, seed: int, progress: Progress | None) -> dict[str, Any]:
+def settings_of(case: Case) -> Settings:
+    """Every number of the method a case runs with: the preset's, with the case's changes."""
+    entry = gallery.get(case.problem)
+    preset = entry.preset(case.preset)
+    trained = preset.trained(case.solver) if case.solver in TRAINED else None
+    _, method = split_settings(entry, preset, _changes(case), trained)
+    return dict(method.settings)
+
+
+def _changes(case: Case) -> dict[str, Setting]:
+    """What a case changes in its preset."""
+    return {key: value for key, value in case.settings.items() if key != "points"}
+
+
+def _solve(case: Case, seed: int, progress: Progress | None) -> Record:
     if case.solver == "as-cg":
         _refuse_endless_setup(case, seed)
     wanted = seed < case.condition
@@ -84,6 +100,7 @@ def _solve(case: Case, seed: int, progress: Progress | None) -> dict[str, Any]:
         condition=wanted,
         progress=progress,
     )
+    assert isinstance(solution, Solution)
     record = solution.report.to_json()
     if wanted and case.solver in ("cg", "as-cg"):
         record["condition"] |= _normal_conditions(case, seed)
@@ -138,19 +155,18 @@ def _curve(solution: Solution) -> dict[str, list[float]]:
 
 
 def _parts(case: Case, seed: int) -> tuple[Problem, AnyBasis, PresetMethod]:
-    changes = {key: value for key, value in case.settings.items() if key != "points"}
-    return gallery.get(case.problem).parts(case.preset, seed, changes)
+    return gallery.get(case.problem).parts(case.preset, seed, _changes(case))
 
 
 def _system(case: Case, seed: int) -> tuple[LeastSquares, PresetMethod]:
     """The least-squares system a gallery solve of this case assembles."""
     problem, basis, method = _parts(case, seed)
-    points = case.settings.get("points")
+    points = int(case.number("points", 0))
     grid = Grid(points_per_axis=points) if points else Grid(method.oversampling)
     return assemble(problem, basis, grid.rows(problem, basis)), method
 
 
-def _spectrum(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
+def _spectrum(case: Case, seed: int, _: Progress | None) -> Record:
     system, method = _system(case, seed)
     filtered = RRQR(method.sigma).apply(system.M)
     spectra = {
@@ -158,7 +174,7 @@ def _spectrum(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
         "preconditioned": singular_values(filtered.Q.select(filtered.kept)),
     }
     thinned = {name: _thinned(values) for name, values in spectra.items()}
-    return {"spectrum": thinned, "device": memory.device_name(), **_settings(method)}
+    return {"spectrum": thinned}
 
 
 def _thinned(values: np.ndarray) -> dict[str, list[float]]:
@@ -169,7 +185,7 @@ def _thinned(values: np.ndarray) -> dict[str, list[float]]:
     }
 
 
-def _coupling(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
+def _coupling(case: Case, seed: int, _: Progress | None) -> Record:
     system, method = _system(case, seed)
     filtered = RRQR(method.sigma).apply(system.M)
     Q = filtered.Q.select(filtered.kept)
@@ -188,10 +204,4 @@ def _coupling(case: Case, seed: int, _: Progress | None) -> dict[str, Any]:
         "comparison": comparison.value if comparison.valid else None,
         "estimate": model.kappa.value if model.kappa.valid else None,
         "epsilon": model.epsilon,
-        "device": memory.device_name(),
-        **_settings(method),
     }
-
-
-def _settings(method: PresetMethod) -> dict[str, Any]:
-    return {"settings": method.settings}

@@ -12,18 +12,20 @@ import numpy as np
 from tessella import gallery
 from tessella.machine.arrays import Array
 from tessella.reproduction import cases
-from tessella.reproduction.cases import Case
-from tessella.reproduction.store import Record, Store
+from tessella.reproduction.cases import Case, Setting
+from tessella.reproduction.store import OtherSettingsError, Record, Store
 from tessella.solution.pictures import BLUE, GREY, ORANGE
 from tessella.solution.solution import Solution
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.image import AxesImage
 
 GREEN, PURPLE, SKY, AMBER, BLACK = "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000"
 """More of Okabe and Ito's palette."""
 
-LOOK: dict[Any, Any] = {
+LOOK: dict[Any, bool | float | str] = {
     "font.size": 10,
     "axes.titlesize": 10,
     "legend.fontsize": 9,
@@ -56,7 +58,7 @@ class Style:
     line: str
 
     @property
-    def options(self) -> dict[str, Any]:
+    def options(self) -> dict[str, str]:
         return {"color": self.colour, "marker": self.marker, "linestyle": self.line}
 
 
@@ -95,10 +97,10 @@ class Source:
         Runs of the solver `optional` may be missing: they count as refused because not run.
         """
         found = {}
-        for case in map(self.sized, wanted):
+        for case in cases.sized(wanted, self.quick):
             try:
                 found[case.row] = self.store.seeds(case)
-            except ValueError as error:
+            except OtherSettingsError as error:
                 raise MissingRecordsError(str(error)) from None
         may_miss = {case.row for case in wanted if case.solver == optional}
         for row in may_miss:
@@ -112,22 +114,21 @@ class Source:
             )
         return found
 
-    def solve(self, problem: str, iterations: int, **settings: Any) -> Solution:
+    def solve(self, problem: str, iterations: int, **settings: Setting) -> Solution:
         """A gallery solve with rrqr-lsqr as run, for drawings that need the solution itself."""
         own = {**settings, "max_iterations": iterations, "track_every": iterations}
-        case = self.sized(Case("figures", problem, problem, settings=own))
+        (case,) = cases.sized([Case("figures", problem, problem, settings=own)], self.quick)
         words = ", ".join(f"{key}={value}" for key, value in settings.items())
 
         def progress(done: int, limit: int, _: float) -> None:
             self.report(f"solving {problem} {words}: iteration {done:,} of {limit:,}")
 
         self.report(f"solving {problem} {words}")
-        return gallery.get(problem).solve(
+        solution = gallery.get(problem).solve(
             case.preset, solver=case.solver, settings=case.settings, progress=progress
         )
-
-    def sized(self, case: Case) -> Case:
-        return cases.quick(case) if self.quick else case
+        assert isinstance(solution, Solution)
+        return solution
 
 
 def _has_first_seed(records: list[Record]) -> bool:
@@ -144,13 +145,13 @@ def page(width: float, height: float, dpi: int = 150) -> Figure:
     return NewFigure(figsize=(width, height), layout="constrained", dpi=dpi)
 
 
-def numbers(records: Sequence[Record], *keys: str) -> Array:
-    """One quantity of several seeds; NaN where a run has none."""
+def numbers(records: Sequence[Record], key: str, part: str | None = None) -> Array:
+    """One quantity of several seeds, or a part of it; NaN where a run has none."""
     values = []
     for record in records:
-        value: Any = record
-        for key in keys:
-            value = (value or {}).get(key)
+        value = record.get(key)
+        if part is not None:
+            value = (value or {}).get(part)
         values.append(np.nan if value is None else float(value))
     return np.array(values)
 
@@ -213,24 +214,24 @@ def shades(colour: str, count: int) -> list[tuple[float, float, float]]:
 MAP_DPI = 100
 
 
-def draw_map(ax: Any, values: Array, ends: tuple[float, float], top: float) -> Any:
+def draw_map(ax: Axes, values: Array, ends: tuple[float, float], top: float) -> AxesImage:
     """A picture of values on a square, first axis to the right, white at zero up to +-top."""
     return _picture(ax, values, ends, "RdBu_r", 101, (-top, top))
 
 
-def draw_error_map(ax: Any, values: Array, ends: tuple[float, float]) -> Any:
+def draw_error_map(ax: Axes, values: Array, ends: tuple[float, float]) -> AxesImage:
     """The same for absolute errors, from zero to the largest."""
     return _picture(ax, values, ends, "viridis", 64, (0.0, float(values.max())))
 
 
 def _picture(
-    ax: Any,
+    ax: Axes,
     values: Array,
     ends: tuple[float, float],
     colours: str,
     levels: int,
     limits: tuple[float, float],
-) -> Any:
+) -> AxesImage:
     from matplotlib import colormaps
 
     return ax.imshow(
@@ -245,7 +246,7 @@ def _picture(
     )
 
 
-def spectrum_panel(ax: Any, record: Record) -> None:
+def spectrum_panel(ax: Axes, record: Record) -> None:
     """Singular values of M and M_hat S^-1 over those of the largest, and their condition."""
     looks = {
         "M": (r"$M$", GREY, "--"),

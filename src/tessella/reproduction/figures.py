@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import fnmatch
 import json
-import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tessella.machine.files import written_whole
 from tessella.reproduction import record_figures, solution_figures
 from tessella.reproduction.figure_parts import LOOK, MissingRecordsError, Source
-from tessella.reproduction.store import Store, write_whole
+from tessella.reproduction.store import Store
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -51,13 +51,26 @@ def _scaling(name: str, number: int, caption: str) -> Drawing:
     return Drawing(name, number, explained, partial(record_figures.scaling, experiment=name))
 
 
-def _convergence(name: str, number: int, problem: str, table: int) -> Drawing:
-    return Drawing(
-        name,
+def _of_records(problem: str, title: str, table: int, number: int, weak: str) -> list[Drawing]:
+    """The four figures that every problem has, from `number` on: convergence and three series."""
+    convergence = Drawing(
+        f"{problem}-convergence",
         number,
-        f"{problem}: convergence of all linear solvers, and where their stopping rule ends them.",
+        f"{title}: convergence of all linear solvers, and where their stopping rule ends them.",
         partial(record_figures.convergence, table=table),
     )
+    series = {
+        "features": "more features K per subdomain",
+        "subdomains": "more subdomains S of the same width",
+        "weak": weak,
+    }
+    return [
+        convergence,
+        *(
+            _scaling(f"{problem}-{name}", number + k, f"{title}, {words}")
+            for k, (name, words) in enumerate(series.items(), 1)
+        ),
+    ]
 
 
 DRAWINGS = [
@@ -75,10 +88,7 @@ DRAWINGS = [
         "values.",
         solution_figures.oscillator_condition,
     ),
-    _convergence("oscillator-convergence", 4, "Oscillator", 1),
-    _scaling("oscillator-features", 5, "Oscillator, more features K per subdomain"),
-    _scaling("oscillator-subdomains", 6, "Oscillator, more subdomains S of the same width"),
-    _scaling("oscillator-weak", 7, "Oscillator, higher frequency with more subdomains"),
+    *_of_records("oscillator", "Oscillator", 1, 4, "higher frequency with more subdomains"),
     Drawing(
         "oscillator-weak-solution",
         8,
@@ -91,10 +101,7 @@ DRAWINGS = [
         "Laplacian: exact solution, model, decomposition, and singular values.",
         solution_figures.laplace_solution,
     ),
-    _convergence("laplace-convergence", 10, "Laplacian", 2),
-    _scaling("laplace-features", 11, "Laplacian, more features K per subdomain"),
-    _scaling("laplace-subdomains", 12, "Laplacian, more subdomains S of the same width"),
-    _scaling("laplace-weak", 13, "Laplacian, more scales n with more subdomains"),
+    *_of_records("laplace", "Laplacian", 2, 10, "more scales n with more subdomains"),
     Drawing(
         "laplace-weak-solution",
         14,
@@ -107,10 +114,7 @@ DRAWINGS = [
         "Wave: exact (sine series) and model solution over time for three widths.",
         solution_figures.wave_solution,
     ),
-    _convergence("wave-convergence", 16, "Wave", 3),
-    _scaling("wave-features", 17, "Wave, more features K per subdomain"),
-    _scaling("wave-subdomains", 18, "Wave, more subdomains S of the same width"),
-    _scaling("wave-weak", 19, "Wave, narrower start with more subdomains"),
+    *_of_records("wave", "Wave", 3, 16, "narrower start with more subdomains"),
     Drawing(
         "appendix-condition",
         20,
@@ -163,7 +167,8 @@ def _note(drawn: Drawn, folder: Path) -> None:
     """Keep the caption beside the picture, or the reason why there is none."""
     captions = _captions(folder)
     captions[drawn.name] = drawn.caption if drawn.path else NOT_DRAWN + drawn.reason
-    write_whole(folder / CAPTIONS, json.dumps(captions, indent=1) + "\n")
+    with written_whole(folder / CAPTIONS) as unfinished:
+        unfinished.write_text(json.dumps(captions, indent=1) + "\n")
 
 
 def _captions(folder: Path) -> dict[str, str]:
@@ -202,18 +207,13 @@ def _draw_one(drawing: Drawing, source: Source, folder: Path) -> Drawn:
 
 
 def _save(figure: Figure, folder: Path, name: str) -> Path:
-    """Both formats or neither: written beside, then renamed into place."""
-    unfinished = {kind: folder / f".{name}.{os.getpid()}.{kind}" for kind in ("png", "svg")}
-    try:
-        figure.savefig(unfinished["svg"], metadata={"Date": None})
-        figure.savefig(unfinished["png"])
-        _shrink(unfinished["png"])
-        for kind, path in unfinished.items():
-            os.replace(path, folder / f"{name}.{kind}")
-    finally:
-        for path in unfinished.values():
-            path.unlink(missing_ok=True)
-    return folder / f"{name}.png"
+    """Both formats or neither."""
+    png, svg = (folder / f"{name}.{kind}" for kind in ("png", "svg"))
+    with written_whole(png) as dots, written_whole(svg) as lines:
+        figure.savefig(lines, metadata={"Date": None})
+        figure.savefig(dots)
+        _shrink(dots)
+    return png
 
 
 def _shrink(png: Path) -> None:

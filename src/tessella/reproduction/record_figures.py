@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from tessella.reproduction.figure_parts import (
 from tessella.reproduction.store import Record, on_first_device
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 ERROR = "normalised $L_1$ error"
@@ -66,7 +67,7 @@ def convergence(source: Source, table: int) -> tuple[Figure, str]:
     return figure, "Seed 0; the error is measured, not used, by the solvers."
 
 
-def _stopping_mark(ax: Any, record: Record, colour: str) -> None:
+def _stopping_mark(ax: Axes, record: Record, colour: str) -> None:
     iteration, error = record["stopping_rule_iteration"], record["error_at_stopping_rule"]
     if iteration and error:
         ax.plot(iteration, error, "*", ms=11, mfc="white", mec=colour, mew=1.2, zorder=5)
@@ -110,7 +111,7 @@ def _cost_limits(found: dict[str, list[Record]]) -> tuple[float, float]:
 
 
 def _curves(
-    ax: Any, own: Sequence[Case], found: dict[str, list[Record]], limits: tuple[float, float]
+    ax: Axes, own: Sequence[Case], found: dict[str, list[Record]], limits: tuple[float, float]
 ) -> None:
     style = SOLVERS[own[0].solver]
     for k, (case, shade) in enumerate(zip(own, shades(style.colour, len(own)), strict=True)):
@@ -122,7 +123,7 @@ def _curves(
     ax.set_title(style.label, color=style.colour, loc="left", pad=3)
 
 
-def _finish_curves(axes: Sequence[Any]) -> None:
+def _finish_curves(axes: Sequence[Axes]) -> None:
     ends = [ax.get_xlim() for ax in axes if ax.lines]
     for ax in axes:
         ax.set_xscale("log")
@@ -134,7 +135,7 @@ def _finish_curves(axes: Sequence[Any]) -> None:
     axes[-1].set_xlabel("iteration")
 
 
-def _cost_line(ax: Any, own: Sequence[Case], found: dict[str, list[Record]]) -> None:
+def _cost_line(ax: Axes, own: Sequence[Case], found: dict[str, list[Record]]) -> None:
     """Oracle minima against seconds as one line, the error at the stopping rule beside them."""
     from matplotlib.patheffects import withStroke
 
@@ -186,7 +187,7 @@ def _refusals(wanted: Sequence[Case], found: dict[str, list[Record]]) -> list[tu
 
 
 def _finish_cost(
-    ax: Any, symbol: str, limits: tuple[float, float], refused: Sequence[tuple[str, str]]
+    ax: Axes, symbol: str, limits: tuple[float, float], refused: Sequence[tuple[str, str]]
 ) -> None:
     room = 10 ** (0.06 * len(refused) * np.log10(limits[1] / limits[0]))
     ax.set_ylim(limits[0], limits[1] * room)
@@ -213,7 +214,7 @@ def _finish_cost(
         )
 
 
-def _plain_seconds(ax: Any) -> None:
+def _plain_seconds(ax: Axes) -> None:
     """1, 2, 5, 10, ... where the axis is short, decades only where it is long."""
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
@@ -224,7 +225,7 @@ def _plain_seconds(ax: Any) -> None:
         ax.xaxis.set_minor_formatter(NullFormatter())
 
 
-def _cost_legend(figure: Figure, ax: Any) -> None:
+def _cost_legend(figure: Figure, ax: Axes) -> None:
     """Which marker is which, below everything."""
     handles, labels = ax.get_legend_handles_labels()
     filled = ax.plot([], [], "o", color=GREY)[0]
@@ -296,7 +297,7 @@ def appendix(source: Source) -> tuple[Figure, str]:
     return figure, f"Above 1e16, kappa(M) is rounding. {seeds}"
 
 
-def _conditions(ax: Any, x: np.ndarray, rows: Sequence[list[Record]]) -> None:
+def _conditions(ax: Axes, x: np.ndarray, rows: Sequence[list[Record]]) -> None:
     """A bound is drawn where it is valid for every seed; one that never is, is named instead."""
     for key, label, colour, marker, line in (
         ("M", r"$\kappa(M)$", GREY, "s", "--"),
@@ -325,7 +326,7 @@ def _conditions(ax: Any, x: np.ndarray, rows: Sequence[list[Record]]) -> None:
         )
 
 
-def _alpha(ax: Any, x: np.ndarray, rows: Sequence[list[Record]]) -> Any:
+def _alpha(ax: Axes, x: np.ndarray, rows: Sequence[list[Record]]) -> Axes:
     """The coupling on an axis of its own, from 0 to 1."""
     twin = ax.twinx()
     twin.spines["right"].set_visible(True)

@@ -3,17 +3,28 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import fields
 from pathlib import Path
 from typing import Protocol
 
+from tessella.gallery.entry import Method
+from tessella.machine.files import written_whole
 from tessella.reproduction import cases, paper
 from tessella.reproduction.cases import Case
 from tessella.reproduction.claims import FAILS, HOLDS, Verdict, check_all
-from tessella.reproduction.compare import Cell, Comparison, compare, median, seconds_of, values
+from tessella.reproduction.compare import (
+    Cell,
+    Comparison,
+    compare,
+    conditions,
+    median,
+    seconds_of,
+    values,
+)
 from tessella.reproduction.document import Marked, Page, Text
 from tessella.reproduction.explanations import DIFFERENCES, EXCEPTIONS, FAILED_CLAIMS
-from tessella.reproduction.store import Record, Store, on_first_device, write_whole
+from tessella.reproduction.store import Record, Settings, Store, on_first_device
 
 NAMES = ("REPRODUCTION.md", "REPRODUCTION.html")
 
@@ -34,8 +45,9 @@ def write(store: Store, pictures: Sequence[Picture] = (), quick: bool = False) -
     page = build(store, pictures, quick)
     store.root.mkdir(parents=True, exist_ok=True)
     markdown, web = (store.root / name for name in NAMES)
-    for path, text in ((markdown, page.markdown()), (web, page.html())):
-        write_whole(path, text)
+    with written_whole(markdown) as plain, written_whole(web) as rich:
+        plain.write_text(page.markdown())
+        rich.write_text(page.html())
     return markdown, web
 
 
@@ -180,16 +192,20 @@ def _exceptions(page: Page, tables: list[list[Comparison]]) -> None:
         page.paragraph("None.")
 
 
-def _known(found: list[Case], quick: bool) -> list[Case]:
-    return [cases.quick(case) for case in found] if quick else found
+def _median(records: list[Record], key: str, style: str = ".1e") -> str:
+    return _show(median(values(records, key)), style)
+
+
+def _runs(store: Store, found: list[Case], quick: bool) -> Iterator[tuple[Case, list[Record]]]:
+    """Cases with their records."""
+    return ((case, store.seeds(case)) for case in cases.sized(found, quick))
 
 
 def _series(page: Page, store: Store, quick: bool) -> None:
     page.heading("Scaling tests")
     page.paragraph("Medians over the seeds; seconds are of the machine named first.")
     rows: list[list[Text]] = []
-    for case in _known(cases.series(), quick):
-        records = store.seeds(case)
+    for case, records in _runs(store, cases.series(), quick):
         refused = next((r["refused"] for r in records if "refused" in r), None)
         if refused or not records:
             rows.append([case.experiment, case.row, refused or "not yet run", "", "", "", "", ""])
@@ -203,9 +219,9 @@ def _series_row(case: Case, records: list[Record]) -> list[Text]:
     return [
         case.experiment,
         case.row,
-        _show(median(values(records, "error_oracle_minimum"))),
-        _show(median(values(records, "oracle_iteration")), ",.0f"),
-        _show(median(values(records, "error_at_stopping_rule"))),
+        _median(records, "error_oracle_minimum"),
+        _median(records, "oracle_iteration", ",.0f"),
+        _median(records, "error_at_stopping_rule"),
         _show(median([seconds_of(record) for record in on_first_device(records)]), ".3g"),
         str(len(records)),
         ", ".join(dict.fromkeys(str(record["device"]) for record in records)),
@@ -219,24 +235,15 @@ def _appendix(page: Page, store: Store, quick: bool) -> None:
         "most 2) and 2 alpha < 1; the comparison-matrix bound needs no strip; the random-matrix "
         "estimate needs 2 epsilon^2 < 1. A dash means not valid there."
     )
-    rows: list[list[Text]] = []
-    for case in _known(cases.appendix(), quick):
-        records = store.seeds(case)
-        kappa = [r["condition"] for r in records if "condition" in r]
-        rows.append(
-            [
-                case.experiment,
-                case.row,
-                _show(median([k["M"] for k in kappa if k["M"] is not None])),
-                _show(median([k["preconditioned"] for k in kappa if k["preconditioned"]])),
-                _show(median(values(records, "alpha")), ".3f"),
-                _show(median(values(records, "theorem")), ".3g"),
-                _show(median(values(records, "comparison")), ".3g"),
-                _show(median(values(records, "estimate")), ".3g"),
-            ]
-        )
     heads = ["series", "point", "kappa(M)", "kappa(Q)", "alpha", "Theorem 3.2", "comparison"]
+    rows = [_appendix_row(*run) for run in _runs(store, cases.appendix(), quick)]
     page.table([*heads, "random-matrix estimate"], rows)
+
+
+def _appendix_row(case: Case, records: list[Record]) -> list[Text]:
+    kappas = [_show(median(conditions(records, name))) for name in ("M", "preconditioned")]
+    bounds = [_median(records, key, ".3g") for key in ("theorem", "comparison", "estimate")]
+    return [case.experiment, case.row, *kappas, _median(records, "alpha", ".3f"), *bounds]
 
 
 def _printed(page: Page, store: Store, quick: bool) -> None:
@@ -246,34 +253,24 @@ def _printed(page: Page, store: Store, quick: bool) -> None:
         "its own and all together, RRQR-LSQR, 2,000 iterations; the paper's figures in the first "
         "row of each problem."
     )
-    rows: list[list[Text]] = []
-    for case in _known(cases.printed(), quick):
-        records = store.seeds(case)
-        theirs = next(r for r in paper.table(case.problem) if r.name == "rrqr-lsqr")
-        first = case.row.endswith("as run")
-        kappa = [r.get("condition") or {} for r in records]
-        hat = [k["preconditioned"] for k in kappa if k.get("preconditioned")]
-        M = [k["M"] for k in kappa if k.get("M")]
-        rows.append(
-            [
-                case.row,
-                _beside(median(values(records, "error_oracle_minimum")), theirs.error, first),
-                _beside(
-                    median(values(records, "dropped_percent")),
-                    theirs.dropped_percent or 0.0,
-                    first,
-                    ".0f",
-                ),
-                _beside(median(M), theirs.kappa["M"] or 0.0, first),
-                _beside(median(hat), theirs.kappa["preconditioned"] or 0.0, first),
-            ]
-        )
-    page.table(["run", "smallest error", "dropped %", "kappa(M)", "kappa(M_hat S^-1)"], rows)
+    heads = ["run", "smallest error", "dropped %", "kappa(M)", "kappa(M_hat S^-1)"]
+    page.table(heads, [_printed_row(*run) for run in _runs(store, cases.printed(), quick)])
     page.table(["topic", "as printed", "as run"], [list(row) for row in DIFFERENCES])
 
 
-def _beside(ours: float | None, theirs: float, wanted: bool, style: str = ".1e") -> str:
-    return _show(ours, style) + (f" ({theirs:{style}})" if wanted else "")
+def _printed_row(case: Case, records: list[Record]) -> list[Text]:
+    theirs = next(row for row in paper.table(case.problem) if row.name == "rrqr-lsqr")
+    first = case.row.endswith("as run")
+    figures = [
+        (values(records, "error_oracle_minimum"), theirs.error, ".1e"),
+        (values(records, "dropped_percent"), theirs.dropped_percent, ".0f"),
+        *((conditions(records, k), theirs.kappa[k], ".1e") for k in ("M", "preconditioned")),
+    ]
+    cells = [
+        _show(median(ours), style) + (f" ({printed or 0.0:{style}})" if first else "")
+        for ours, printed, style in figures
+    ]
+    return [case.row, *cells]
 
 
 def _pictures(page: Page, pictures: Sequence[Picture], root: Path) -> None:
@@ -293,7 +290,7 @@ def _settings(page: Page, store: Store, tables: list[list[Comparison]], quick: b
     machines: dict[tuple[str, str], int] = {}
     everything = [row.records for table in tables for row in table]
     others = [*cases.seconds(), *cases.series(), *cases.appendix(), *cases.printed()]
-    everything += [store.seeds(case) for case in _known(others, quick)]
+    everything += [records for _, records in _runs(store, others, quick)]
     for records in everything:
         for record in records:
             key = (str(record["device"]), str(record["date"]))
@@ -309,5 +306,11 @@ def _settings(page: Page, store: Store, tables: list[list[Comparison]], quick: b
             (t.records[0] for t in table if t.case.row == "rrqr-lsqr" and t.records), None
         )
         if chosen:
-            shown = ", ".join(f"{k} {v}" for k, v in chosen["settings"].items())
+            shown = ", ".join(f"{k} {v}" for k, v in _in_order(chosen["settings"]))
             page.paragraph(f"Table {number}, RRQR-LSQR: {chosen['parameters']}; {shown}.")
+
+
+def _in_order(settings: Settings) -> list[tuple[str, object]]:
+    """Settings as the method lists them; those of other versions last."""
+    names = [field.name for field in fields(Method)]
+    return sorted(settings.items(), key=lambda item: [*names, item[0]].index(item[0]))

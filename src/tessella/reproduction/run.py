@@ -14,11 +14,13 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 
 from tessella.reproduction import cases
 from tessella.reproduction.cases import Case, cost
-from tessella.reproduction.store import Store
+from tessella.reproduction.store import Settings, Store
 
 TARGETS: dict[str, Callable[[], list[Case]]] = {
     "table1": lambda: cases.tables(1),
@@ -60,30 +62,54 @@ class Step:
 Report = Callable[[Step], None]
 
 
-def plan(
-    targets: Sequence[str], seeds: int = 5, only: str | None = None, quick: bool = False
-) -> list[Task]:
-    """All runs that targets stand for, seed by seed, so that a cut reproduction is a whole one
-    with fewer seeds. `only` is a pattern for experiment, row, or "experiment/row"."""
-    if seeds < 1:
-        raise ValueError(f"--seeds must be at least 1, got {seeds}")
-    names = list(TARGETS) if "all" in targets else list(targets)
-    unknown = [name for name in names if name not in TARGETS]
-    if unknown:
-        known = ", ".join([*TARGETS, "figures", "report", "all"])
-        raise ValueError(f"nothing is called {unknown[0]!r}: choose from {known}")
-    tasks: list[Task] = []
-    for name in names:
-        found = TARGETS[name]()
-        for case in map(cases.quick, found) if quick else found:
-            tasks += [(case, seed) for seed in range(1 if name in ONE_SEED else seeds)]
-    if only is not None:
-        kept = [task for task in tasks if _matches(task[0], only)]
-        if not kept:
+@dataclass(frozen=True)
+class Plan:
+    """What to run: targets by name, with seeds 0, 1, ..., on all rows or some.
+
+    only    a pattern for experiment, row, or "experiment/row"
+    quick   small sizes, for trying things
+    """
+
+    targets: Sequence[str]
+    seeds: int = 5
+    only: str | None = None
+    quick: bool = False
+
+    def tasks(self) -> list[Task]:
+        """All runs, seed by seed, so that a cut reproduction is a whole one with fewer seeds."""
+        if self.seeds < 1:
+            raise ValueError(f"--seeds must be at least 1, got {self.seeds}")
+        tasks = [
+            (case, seed)
+            for target, found in self._cases().items()
+            for case in found
+            for seed in range(1 if target in ONE_SEED else self.seeds)
+        ]
+        kept = [task for task in tasks if self.only is None or _matches(task[0], self.only)]
+        if tasks and not kept:
             rows = sorted({f"{case.experiment}/{case.row}" for case, _ in tasks})
-            raise ValueError(f"no row matches {only!r}; there are: {', '.join(rows)}")
-        tasks = kept
-    return sorted(tasks, key=lambda task: (task[1], -cost(task[0])))
+            raise ValueError(f"no row matches {self.only!r}; there are: {', '.join(rows)}")
+        return sorted(kept, key=lambda task: (task[1], -cost(task[0])))
+
+    def shared(self) -> dict[str, Settings]:
+        """The settings that all runs of an experiment have in common, by experiment."""
+        from tessella.reproduction.execute import settings_of
+
+        found: dict[str, Settings] = {}
+        for case in chain(*self._cases().values()):
+            own = settings_of(case)
+            known = found.get(case.experiment, own)
+            found[case.experiment] = {k: v for k, v in known.items() if k in own and own[k] == v}
+        return found
+
+    def _cases(self) -> dict[str, list[Case]]:
+        """All cases by target."""
+        names = list(TARGETS) if "all" in self.targets else list(self.targets)
+        unknown = [name for name in names if name not in TARGETS]
+        if unknown:
+            known = ", ".join([*TARGETS, "figures", "report", "all"])
+            raise ValueError(f"nothing is called {unknown[0]!r}: choose from {known}")
+        return {name: cases.sized(TARGETS[name](), self.quick) for name in names}
 
 
 def _matches(case: Case, pattern: str) -> bool:
@@ -92,25 +118,26 @@ def _matches(case: Case, pattern: str) -> bool:
 
 
 def reproduce(
-    targets: Sequence[str],
+    plan: Plan,
     out: Path | str = "results",
     *,
-    seeds: int = 5,
-    only: str | None = None,
-    quick: bool = False,
     redo: bool = False,
     workers: int = 1,
     report: Report | None = None,
 ) -> Store:
-    """Make every record of the targets that is not there yet, and return the store."""
+    """Make every record of the plan that is not there yet, and return the store."""
     if workers < 1:
         raise ValueError(f"--workers must be at least 1, got {workers}")
     store = Store(Path(out))
-    tasks = plan(targets, seeds, only, quick)
+    tasks = plan.tasks()
     missing = tasks if redo else [task for task in tasks if store.read(*task) is None]
     if missing:
-        runner = _run_here if workers == 1 else _run_in_processes
-        runner(store, missing, workers, _Counter(missing, report))
+        run = partial(_run_one, store, plan.shared())
+        count = _Counter(missing, report)
+        if workers == 1:
+            _run_here(run, missing, count)
+        else:
+            _run_in_processes(run, missing, workers, count)
     return store
 
 
@@ -134,20 +161,21 @@ class _Counter:
             self.report(Step(self.done, self.count, self.work, self.total, elapsed, name))
 
 
-def _run_here(store: Store, tasks: list[Task], _: int, count: _Counter) -> None:
+def _run_one(store: Store, shared: dict[str, Settings], task: Task) -> None:
+    from tessella.reproduction.execute import execute
+
+    store.write(execute(*task), shared[task[0].experiment])
+
+
+def _run_here(run: Callable[[Task], None], tasks: list[Task], count: _Counter) -> None:
     for task in tasks:
-        _run_one(store.root, task)
+        run(task)
         count(task)
 
 
-def _run_one(root: Path, task: Task) -> None:
-    from tessella.reproduction.execute import execute
-
-    case, seed = task
-    Store(root).write(case, seed, execute(case, seed))
-
-
-def _run_in_processes(store: Store, tasks: list[Task], workers: int, count: _Counter) -> None:
+def _run_in_processes(
+    run: Callable[[Task], None], tasks: list[Task], workers: int, count: _Counter
+) -> None:
     context = multiprocessing.get_context("spawn")
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     queue = context.Queue()
@@ -155,9 +183,7 @@ def _run_in_processes(store: Store, tasks: list[Task], workers: int, count: _Cou
         queue.put(cores[number % len(cores)] if cores else None)
     pool = ProcessPoolExecutor(workers, context, _pin, (queue,))
     try:
-        waiting: dict[Future[None], Task] = {
-            pool.submit(_run_one, store.root, task): task for task in tasks
-        }
+        waiting: dict[Future[None], Task] = {pool.submit(run, task): task for task in tasks}
         while waiting:
             finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
             for future in finished:

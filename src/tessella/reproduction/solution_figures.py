@@ -26,10 +26,12 @@ from tessella.reproduction.figure_parts import (
     shades,
     spectrum_panel,
 )
+from tessella.reproduction.store import Record
 from tessella.solution.solution import Solution
 
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure, SubFigure
 
 OSCILLATOR, LAPLACE, WAVE = paper.PROBLEMS
 
@@ -77,13 +79,13 @@ def oscillator_solution(source: Source) -> tuple[Figure, str]:
     return figure, _note(solution)
 
 
-def _compare(ax: Any, t: Array, solution: Solution) -> None:
+def _compare(ax: Axes, t: Array, solution: Solution) -> None:
     ax.plot(t[:, 0], solution.problem.exact_values(t), color=GREY, lw=4, alpha=0.4, label="exact")
     ax.plot(t[:, 0], solution(t), color=BLUE, lw=1.2, label="model")
     ax.set_ylabel("$u(t)$")
 
 
-def _intervals(ax: Any, solution: Solution) -> None:
+def _intervals(ax: Axes, solution: Solution) -> None:
     """One bar per subdomain, stacked so that overlapping ones lie on different lines."""
     decomposition = solution.basis.decomposition
     half, (low, high) = decomposition.half_width[0], decomposition.domain.bounds[0]
@@ -104,7 +106,7 @@ def _intervals(ax: Any, solution: Solution) -> None:
     ax.set_xlabel("time $t$")
 
 
-def _basis_functions(ax: Any, solution: Solution) -> None:
+def _basis_functions(ax: Axes, solution: Solution) -> None:
     """omega_j phi_jk of the tenth subdomain; those the filter drops are dashed."""
     (basis,) = per_field(solution.basis, solution.problem.fields)
     decomposition, C = basis.decomposition, basis.features.columns
@@ -140,7 +142,7 @@ def oscillator_condition(source: Source) -> tuple[Figure, str]:
     return figure, "Singular values divided by the largest; below the dotted line lies rounding."
 
 
-def _sparsity(ax: Any, matrix: BlockMatrix) -> None:
+def _sparsity(ax: Axes, matrix: BlockMatrix) -> None:
     from matplotlib.colors import ListedColormap
 
     filled = matrix.to_csr().toarray() != 0
@@ -157,7 +159,7 @@ def _sparsity(ax: Any, matrix: BlockMatrix) -> None:
         ax.spines[side].set_visible(True)
 
 
-def _spectrum(source: Source, problem: str) -> dict[str, Any]:
+def _spectrum(source: Source, problem: str) -> Record:
     found = source.records([case for case in cases.spectra() if case.problem == problem])
     return found[problem][0]
 
@@ -227,7 +229,7 @@ def _on_plane(solution: Solution, n: int, **fixed: float) -> tuple[Array, Array]
     return exact.reshape(n, n), solution(points).reshape(n, n)
 
 
-def _boxes(ax: Any, solution: Solution) -> None:
+def _boxes(ax: Axes, solution: Solution) -> None:
     """The centre of every subdomain, and the reach of three of them."""
     from matplotlib.patches import Rectangle
 
@@ -270,7 +272,7 @@ def laplace_weak(source: Source) -> tuple[Figure, str]:
     return figure, _note(*solutions)
 
 
-def _error_map(ax: Any, error: Array) -> None:
+def _error_map(ax: Axes, error: Array) -> None:
     """The error with a scale of its own, of which the two ends say enough."""
     image = draw_error_map(ax, error, (0, 1))
     bar = ax.figure.colorbar(image, ax=ax, location="bottom", shrink=0.9)
@@ -290,7 +292,7 @@ def wave_solution(source: Source) -> tuple[Figure, str]:
     return figure, f"Each column over the largest exact |u| at its time. {_note(*solutions)}"
 
 
-def _snapshots(part: Any, solution: Solution, times: Array) -> None:
+def _snapshots(part: SubFigure, solution: Solution, times: Array) -> None:
     """A column per time, exact above model."""
     axes = part.subplots(2, len(times), sharex=True, sharey=True)
     for (above, below), t in zip(axes.T, times, strict=True):

@@ -1,0 +1,21 @@
+"""Files written whole or not at all."""
+
+import pytest
+
+from tessella.machine.files import written_whole
+
+
+def test_files_of_one_block_change_together_or_not_at_all(tmp_path):
+    one, two = tmp_path / "one", tmp_path / "two"
+    for text in ("old", "new"):
+        with written_whole(one) as first, written_whole(two) as second:
+            first.write_text(text)
+            second.write_text(text)
+            assert not one.exists() or one.read_text() == "old"
+    with pytest.raises(KeyboardInterrupt), written_whole(one) as first, written_whole(two):
+        first.write_text("half")
+        raise KeyboardInterrupt
+    assert {path.name: path.read_text() for path in tmp_path.iterdir()} == {
+        "one": "new",
+        "two": "new",
+    }
