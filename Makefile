@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test lint format bench clean
+.PHONY: install demo test lint format bench lowest clean
 
 install: $(STAMP)
 
@@ -28,6 +28,16 @@ format: install
 
 bench: install
 	$(BIN)/python -m benchmarks
+
+# An environment of its own with exactly the lowest versions that pyproject.toml declares.
+LOWEST := out/lowest
+lowest:
+	$(PYTHON) -m venv --clear $(LOWEST)
+	grep -oE '"[a-z-]+>=[0-9.]+"' pyproject.toml | tr -d '"' | sed 's/>=/==/' > $(LOWEST)/versions
+	$(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check \
+		--constraint $(LOWEST)/versions -e '.[cli,vtk,xarray]' pytest pytest-xdist hypothesis
+	$(LOWEST)/bin/python -m pytest tests/linalg tests/solution tests/solving/test_shorthand.py \
+		tests/test_cli.py
 
 clean:
 	rm -rf .venv out tests/.compiled .pytest_cache .mypy_cache .ruff_cache

@@ -1,0 +1,45 @@
+"""What is imported is declared, and what is missing is named."""
+
+import ast
+import re
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import tessella
+
+PACKAGE = Path(tessella.__file__).parent
+PROJECT = tomllib.loads((Path(__file__).parent.parent / "pyproject.toml").read_text())["project"]
+MODULES = {"pillow": {"PIL"}, "ngsolve": {"ngsolve", "netgen"}}
+"""Modules of projects whose names are others."""
+
+
+def provided(requirements):
+    names = (re.match(r"[\w-]+", requirement)[0] for requirement in requirements)
+    return {module for name in names for module in MODULES.get(name, {name})}
+
+
+def imported(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            yield from (alias.name.split(".")[0] for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            yield node.module.split(".")[0]
+
+
+def test_every_import_is_declared():
+    found = {name for path in PACKAGE.rglob("*.py") for name in imported(path)}
+    others = found - set(sys.stdlib_module_names) - {"tessella"}
+    extras = [name for extra in PROJECT["optional-dependencies"].values() for name in extra]
+    assert {"jax", "matplotlib", "typer", "meshio", "xarray", "PIL"} <= others
+    assert others <= provided([*PROJECT["dependencies"], *extras])
+
+
+@pytest.mark.parametrize("missing", ["typer", "rich.console"])
+def test_the_command_line_says_how_to_get_it(missing, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "tessella.cli", raising=False)
+    with pytest.raises(SystemExit, match=r"needs (typer|rich.*): pip install 'tessella\[cli\]'"):
+        import tessella.cli  # noqa: F401
