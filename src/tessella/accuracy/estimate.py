@@ -65,9 +65,11 @@ def look(solution: Solution, rows: Sequence[Rows]) -> Look:
     )
 
 
-def _apart(fine: Look, coarse: Look) -> float:
+def apart(fine: Look, others: Array) -> float:
+    """The mean distance of other values inside, in parts of the spread: the paper's normalised
+    L1, of several unknowns the largest."""
     u, shares = fine.inside, fine.rows[0].shares
-    difference = np.average(np.abs(u - coarse.inside), axis=0, weights=shares)
+    difference = np.average(np.abs(u - others), axis=0, weights=shares)
     span = np.ptp(np.concatenate([u, fine.edge]), axis=0)
     mean = np.average(u, axis=0, weights=shares)
     spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
@@ -75,15 +77,14 @@ def _apart(fine: Look, coarse: Look) -> float:
     return float(np.max(difference / unit(spread, np.max(np.abs(u), axis=0))))
 
 
-def at_end(one: Solution, other: Solution) -> float:
+def at_end(seen: Look, other: Solution) -> float:
     """How far two solutions are apart where time ends, in parts of the first one's spread."""
-    domain = one.problem.domain
+    one, domain = seen.solution, seen.solution.problem.domain
     draw = np.random.default_rng(SEED)
-    x = domain.scatter_on("tmax", tuning.INTERIOR, draw, domain)[0]
+    x = domain.scatter_on("tmax", len(seen.inside), draw, domain)[0]
     u, v = (solution(x).reshape(len(x), -1) for solution in (one, other))
-    whole = one(domain.scatter(tuning.INTERIOR, draw)).reshape(tuning.INTERIOR, -1)
-    spread = np.maximum(np.std(u, axis=0), np.std(whole, axis=0))
-    size = np.max(np.abs(whole), axis=0)
+    spread = np.maximum(np.std(u, axis=0), np.std(seen.inside, axis=0))
+    size = np.max(np.abs(seen.inside), axis=0)
     return float(np.max(np.mean(np.abs(u - v), axis=0) / unit(spread, size)))
 
 
@@ -127,7 +128,7 @@ def compare(one: Look, other: Look) -> Judgement:
         norms = [float(np.linalg.norm(in_cells(x.solution, x.rows))) for x in (one, other)]
         seen = norms[0], norms[1]
     found = Judgement(
-        loss(one.defects, weights), loss(other.defects, weights), _apart(one, other), seen
+        loss(one.defects, weights), loss(other.defects, weights), apart(one, other.inside), seen
     )
     return dataclasses.replace(found, missed=_missed(one if found.gain > 1 else other))
 

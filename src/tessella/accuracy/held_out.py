@@ -19,15 +19,18 @@ SEED = 20_011
 """Of the held-out points; no system's points are random, so none of them coincide."""
 
 
-def held_out(problem: Problem, thorough: bool = False, peaked: bool = True) -> list[Rows]:
+def held_out(
+    problem: Problem, thorough: bool = False, peaked: bool = True, share: float = 1.0
+) -> list[Rows]:
     """Every equation and condition at random points, which no grid contains; measurements where
     they were made. Data are looked at for peaks, `thorough` at four times as many points, unless
-    only coefficients matter (not `peaked`)."""
+    only coefficients matter (not `peaked`). `share` of the points are enough for one of many slabs
+    of time."""
     domain = problem.domain
     draw, peaks = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
     scale = 4 if thorough else 1
 
-    interior = domain.scatter(tuning.INTERIOR, draw)
+    interior = domain.scatter(int(share * tuning.INTERIOR), draw)
     rows = []
     for equation in problem.equations:
         part = Rows(equation, problem.within(equation, interior))
@@ -38,7 +41,7 @@ def held_out(problem: Problem, thorough: bool = False, peaked: bool = True) -> l
             share = float(np.prod(domain.upper - domain.lower)) / len(interior)
             rows.append(Rows(condition, interior, measure=np.full(len(interior), share)))
             continue
-        count = tuning.PER_FACE * (tuning.NARROW if callable(condition.on) else 1)
+        count = int(share * tuning.PER_FACE) * (tuning.NARROW if callable(condition.on) else 1)
         sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
         part = Rows(condition, *condition.places(domain, sample))
         if peaked and not isinstance(condition, PointCondition):

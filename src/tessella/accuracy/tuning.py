@@ -18,6 +18,9 @@ NARROW = 8
 POOL = {1: 1 << 15, 2: 1 << 16, 3: 1 << 17}
 """Points at which data are looked at for peaks, by dimension."""
 
+IN_A_SLAB = 0.25
+"""Part of these that is enough for one of many slabs of time."""
+
 CONTINUED = 16
 """So many times fewer where the data are the end of a slab of time, which features resolve."""
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import Look, at_end, compare, look
+from tessella.accuracy.estimate import Look, apart, at_end, compare, look
 from tessella.accuracy.held_out import held_out
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
@@ -238,7 +238,7 @@ class _Walk:
     def step(self, bounds: tuple[float, float]) -> None:
         start = time.perf_counter()
         solution = self.fine.step(self.problem, bounds, self.test_grid, self.progress)
-        seen = look(solution, held_out(solution.problem))
+        seen = look(solution, held_out(solution.problem, share=tuning.IN_A_SLAB))
         guess = self._estimated(seen, bounds)
         report = dataclasses.replace(solution.report, error_estimate=guess)
         self.solutions.append(dataclasses.replace(solution, report=report))
@@ -270,20 +270,20 @@ class _Walk:
             fresh = again.step(self.blind, bounds)
         found = compare(seen, look(fresh, seen.rows))
         self.missed = max(self.missed, found.missed)
-        apart = compare(seen, look(stray, seen.rows)).difference
-        estimate = max(found.error + self.growth(apart, found.difference) * self.lost, self.missed)
-        end = at_end(seen.solution, fresh)
+        far = apart(seen, stray(seen.rows[0].points).reshape(seen.inside.shape))
+        estimate = max(found.error + self.growth(far, found.difference) * self.lost, self.missed)
+        end = at_end(seen, fresh)
         self.strayed += end
         self.lost += end * found.error / max(found.difference, found.error)
         return estimate
 
-    def growth(self, apart: float, fresh: float) -> float:
+    def growth(self, far: float, fresh: float) -> float:
         """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
         once that one has lost its way."""
         if not self.strayed:
             return 1.0
-        found = max(apart - fresh, 0.0) / self.strayed
-        return max(found, 1.0) if apart > tuning.ASTRAY else found
+        found = max(far - fresh, 0.0) / self.strayed
+        return max(found, 1.0) if far > tuning.ASTRAY else found
 
     def _second(self) -> _Track | None:
         """The coarser march, if one is wanted; known once the first slab has chosen a solver."""

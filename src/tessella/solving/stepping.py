@@ -17,7 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import at_end, judge
+from tessella.accuracy.estimate import at_end, compare, look
+from tessella.accuracy.held_out import held_out
 from tessella.accuracy.scales import total_degree, turning_rate
 from tessella.geometry.box import Box
 from tessella.linalg.iterative.iteration import Progress
@@ -161,8 +162,10 @@ class _Walk:
         assert not isinstance(parts.basis, Multilevel)
         rich = run(first, parts)
         poor = run(first, dataclasses.replace(parts, basis=parts.basis.coarser()))
-        found = judge(rich, poor)
-        end = at_end(rich, poor)
+        rows = held_out(first)
+        seen = look(rich, rows)
+        found = compare(seen, look(poor, rows))
+        end = at_end(seen, poor)
         lost = end * found.error / max(found.difference, found.error)
         took = time.perf_counter() - start
         self.tried[steps] = lost, took
