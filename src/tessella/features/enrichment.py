@@ -11,13 +11,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+import jax
 import jax.numpy as jnp
 
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, function_name
+from tessella.machine.arrays import AnyArray
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,7 @@ class Corner:
     def power(self) -> float:
         return math.pi / self.opening if self.exponent is None else self.exponent
 
-    def __call__(self, points: Any) -> Any:
+    def __call__(self, points: AnyArray) -> jax.Array:
         x, y = points[:, 0] - self.at[0], points[:, 1] - self.at[1]
         # Measured from the bisector, so that the angle jumps outside the domain.
         middle = self.start + self.opening / 2
@@ -98,13 +99,12 @@ class Corner:
 Functions = Sequence[Function | Enrichment]
 
 
-def as_enrichment(given: Any, domain: Domain) -> tuple[Enrichment, ...]:
+def as_enrichment(
+    given: Function | Enrichment | Functions, domain: Domain
+) -> tuple[Enrichment, ...]:
     """One function or several, plain or as `Enrichment`, checked against the domain."""
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    made = tuple(
-        one if isinstance(one, Enrichment) else Enrichment(one)
-        for one in (given if several else (given,))
-    )
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    made = tuple(one if isinstance(one, Enrichment) else Enrichment(one) for one in several)
     for one in made:
         unknown = [
             axis for axis in (one.where.axes if one.where else ()) if axis not in domain.axes

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,8 @@ from tessella.linalg.block_kernels import (
     scaled_rows,
     squared_sums,
 )
-from tessella.machine.arrays import Array, on_device, on_host, some
+from tessella.machine.arrays import AnyArray, Array, on_device, some
+from tessella.machine.device import on_host
 
 
 class Group(NamedTuple):
@@ -76,7 +77,7 @@ class BlockMatrix:
     shape: tuple[int, int]
     lookup: Lookup | None = None
 
-    def matvec(self, v: Any) -> jax.Array:
+    def matvec(self, v: AnyArray) -> jax.Array:
         """M v."""
         if not self._by_numpy(v):
             return self._compiled_matvec(v)
@@ -86,7 +87,7 @@ class BlockMatrix:
             out += np.bincount(np.asarray(g.rows).ravel(), local.ravel(), self.shape[0])
         return on_device(out)
 
-    def rmatvec(self, u: Any) -> jax.Array:
+    def rmatvec(self, u: AnyArray) -> jax.Array:
         """M^T u."""
         if not self._by_numpy(u):
             return self._compiled_rmatvec(u)
@@ -96,7 +97,7 @@ class BlockMatrix:
             out += np.bincount(np.asarray(g.columns).ravel(), local.ravel(), self.shape[1])
         return on_device(out)
 
-    def _by_numpy(self, vector: Any) -> bool:
+    def _by_numpy(self, vector: AnyArray) -> bool:
         """Whether a product can do without XLA, which would compile it for this pattern first."""
         return on_host(vector, *(g.values for g in self.groups))
 

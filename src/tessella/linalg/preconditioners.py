@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
-from tessella.machine.arrays import on_device, on_host
+from tessella.machine.arrays import AnyArray, on_device
+from tessella.machine.device import on_host
 
 
 class TriangularGroup(NamedTuple):
@@ -34,7 +35,7 @@ class TriangularBlocks:
     groups: tuple[TriangularGroup, ...]
     size: int
 
-    def apply(self, y: Any) -> jax.Array:
+    def apply(self, y: AnyArray) -> jax.Array:
         """a = S^-1 y."""
         return self._solve(y, transpose=False)
 
@@ -42,7 +43,7 @@ class TriangularBlocks:
         """S^-T a."""
         return self._solve(a, transpose=True)
 
-    def _solve(self, x: Any, transpose: bool) -> jax.Array:
+    def _solve(self, x: AnyArray, transpose: bool) -> jax.Array:
         if not on_host(x, *(g.R for g in self.groups)):
             return self._compiled_solve(x, transpose)
         out, own = np.zeros(self.size), np.asarray(x)
@@ -64,7 +65,7 @@ class TriangularBlocks:
         return on_device(out)
 
     @partial(jax.jit, static_argnames="transpose")
-    def _compiled_solve(self, x: Any, transpose: bool) -> jax.Array:
+    def _compiled_solve(self, x: jax.Array, transpose: bool) -> jax.Array:
         out = jnp.zeros(self.size)
         for g in self.groups:
             local = jnp.where(g.filled, x[g.columns], 0.0)
@@ -78,7 +79,7 @@ class TriangularBlocks:
 class Unpreconditioned:
     """The identity: the solver's unknowns are the coefficients."""
 
-    def apply(self, y: Any) -> Any:
+    def apply(self, y: AnyArray) -> AnyArray:
         return y
 
     def adjoint(self, a: jax.Array) -> jax.Array:

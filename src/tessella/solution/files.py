@@ -176,7 +176,7 @@ def _arrays(solution: Solution) -> dict[str, Array]:
         arrays[f"history_{field.name}"] = getattr(solution.history, field.name)
     for k, level in enumerate(_levels(solution)):
         for i, layer in enumerate(level.layers):
-            arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
+            arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = map(np.asarray, layer)
         if level.enrichment:
             arrays[f"enrichment_{k}"] = _probe_enrichment(level.enrichment, solution.problem.domain)
     return arrays

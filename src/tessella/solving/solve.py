@@ -21,7 +21,7 @@ from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver
-from tessella.machine.arrays import on_the_cpu
+from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas

@@ -18,7 +18,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tessella.linalg import batched_qr
 from tessella.linalg.block_kernels import squared_sums
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.direct import dense_qr, device_qr
@@ -27,6 +26,7 @@ from tessella.linalg.direct.device_qr import DeviceFactors
 from tessella.linalg.direct.elimination import Elimination, Front, eliminate
 from tessella.linalg.iterative.iteration import History, Monitor, Progress, SolverResult, Stop
 from tessella.machine.arrays import Array, on_device
+from tessella.machine.device import preferred
 from tessella.machine.memory import require
 from tessella.machine.threads import in_parallel
 
@@ -167,7 +167,7 @@ def factor(
             progress(done, len(plan.fronts), 1.0)
 
     factors: HostFactors | DeviceFactors
-    if batched_qr.preferred() and plan.largest >= GPU_COLUMNS:
+    if preferred().batches and plan.largest >= GPU_COLUMNS:
         factors, reused = device_qr.factor_fronts(A, plan, scale, tolerance, report), 0
     else:
         fronts, reused = _factor_fronts(A, plan, scale, tolerance, report)

@@ -32,7 +32,7 @@ from tessella.linalg.iterative.iteration import (
     checked,
     right_hand_side_norm,
 )
-from tessella.linalg.iterative.krylov import lsqr_begin, lsqr_step
+from tessella.linalg.iterative.krylov import Lsqr, lsqr_begin, lsqr_step
 from tessella.machine.arrays import Array, on_device
 
 ROUNDING = 1e-15
@@ -73,7 +73,7 @@ class Deflated:
 
 
 @dataclass(frozen=True)
-class DeflatedLSQR(Iterative[Deflated]):
+class DeflatedLSQR(Iterative[Deflated, Lsqr]):
     """LSQR on the finest level of a `Multilevel` basis, the coarser levels eliminated by NestedQR.
 
     Iterations do not grow with the number of subdomains if the coarse level grows with it:
@@ -88,7 +88,7 @@ class DeflatedLSQR(Iterative[Deflated]):
 
     name: ClassVar[str] = "deflated-lsqr"
     chunk: ClassVar[int] = 1
-    on_host: ClassVar[bool] = True
+    compiled: ClassVar[bool] = False
     _begin = staticmethod(lsqr_begin)
     _step = staticmethod(lsqr_step)
 
