@@ -69,7 +69,7 @@ class Block(NamedTuple):
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["groups", "lookup"], meta_fields=["shape"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class BlockMatrix:
     """The matrix; `lookup` (see `with_lookup`) turns the scatter of its product into a gather."""
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from numbers import Integral
-from typing import Self, TypeVar
+from typing import Self
 
 import numpy as np
 
@@ -88,17 +88,13 @@ class Basis:
     def moved(self, domain: Domain) -> Self:
         """The same functions on another domain, stretched to fit it."""
         decomposition = self.decomposition.moved(domain)
-        return with_layers(dataclasses.replace(self, decomposition=decomposition), self.layers)
+        return dataclasses.replace(self, decomposition=decomposition).with_layers(self.layers)
 
-
-AnyKind = TypeVar("AnyKind", bound=Basis)
-
-
-def with_layers(basis: AnyKind, layers: tuple[Layer, ...]) -> AnyKind:
-    """The same basis with these hidden layers in place of the ones its seed draws."""
-    made = dataclasses.replace(basis)
-    made.__dict__["layers"] = layers
-    return made
+    def with_layers(self, layers: tuple[Layer, ...]) -> Self:
+        """The same basis with these hidden layers in place of the ones its seed draws."""
+        made = dataclasses.replace(self)
+        object.__setattr__(made, "layers", layers)
+        return made
 
 
 @dataclass(frozen=True)
