@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from inspect import isfunction
 
 import jax
 import jax.numpy as jnp
@@ -19,9 +20,10 @@ from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, function_name
 from tessella.machine.arrays import AnyArray
+from tessella.machine.printing import as_written
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Enrichment:
     """A function psi of the points, written with `jax.numpy`, as a column of the subdomains.
 
@@ -45,12 +47,17 @@ class Enrichment:
                 f"Enrichment(psi, where=Box(x=(0.9, 1))), got {self.where!r}"
             )
 
+    def __repr__(self) -> str:
+        own = getattr(self.function, "__name__", "") if isfunction(self.function) else ""
+        where = f", where={self.where!r}" if self.where else ""
+        return f"Enrichment({own or repr(self.function)}{where})"
+
     @property
     def name(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Corner:
     """r^a sin(a theta) around a corner, or r^a cos(a theta): what corners put into a solution.
 
@@ -75,6 +82,9 @@ class Corner:
             raise ValueError(f"opening must be an angle in (0, 2 pi], got {self.opening!r}")
         if self.wave not in ("sin", "cos"):
             raise ValueError(f"wave must be 'sin' or 'cos', got {self.wave!r}")
+
+    def __repr__(self) -> str:
+        return as_written(self)
 
     @property
     def __name__(self) -> str:

@@ -15,12 +15,13 @@ from numpy.polynomial import Polynomial
 
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import AnyArray, Array, added, namespace
+from tessella.machine.printing import as_written
 
 Derivatives = Callable[[AnyArray, int], list[AnyArray]]
 """(s, order) -> [f(s), f'(s), ..., f^(order)(s)]"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Activation:
     """A function of one variable and its derivatives in closed form.
 
@@ -37,6 +38,11 @@ class Activation:
     name: str
     derivatives: Derivatives
     plain: bool = False
+
+    def __repr__(self) -> str:
+        # Where two have one name, the address tells them apart.
+        own = "" if ACTIVATIONS.get(self.name) is self else f" at {id(self.derivatives):#x}"
+        return f"Activation({self.name!r}{own})"
 
     @staticmethod
     def from_function(name: str, function: Callable[[jax.Array], jax.Array]) -> Activation:
@@ -108,7 +114,7 @@ class Layer(NamedTuple):
     biases: AnyArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomFeatures:
     """K random features per subdomain (the paper's equation for phi_jk).
 
@@ -143,6 +149,15 @@ class RandomFeatures:
                 f"unknown activation {self.activation!r}: choose one of "
                 f"{', '.join(ACTIVATIONS)}, or pass a tessella.Activation"
             )
+
+    def __repr__(self) -> str:
+        return as_written(self)
+
+    @property
+    def in_words(self) -> str:
+        """How many of which kind."""
+        depth = f" of depth {self.depth}" if self.depth > 1 else ""
+        return f"{self.count:,} {self.function.name} features{depth}"
 
     @property
     def columns(self) -> int:

@@ -34,6 +34,7 @@ from tessella.linalg.block_kernels import (
 )
 from tessella.machine.arrays import AnyArray, Array, on_device, some
 from tessella.machine.device import on_host
+from tessella.machine.printing import counted, megabytes, times
 
 
 class Group(NamedTuple):
@@ -69,13 +70,24 @@ class Block(NamedTuple):
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["groups", "lookup"], meta_fields=["shape"])
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class BlockMatrix:
     """The matrix; `lookup` (see `with_lookup`) turns the scatter of its product into a gather."""
 
     groups: tuple[Group, ...]
     shape: tuple[int, int]
     lookup: Lookup | None = None
+
+    def __repr__(self) -> str:
+        return f"BlockMatrix of {times(self.shape)}, {self.contents}"
+
+    @property
+    def contents(self) -> str:
+        """How many blocks of which size, and what they take."""
+        shapes = [g.values.shape for g in self.groups]
+        count = counted(sum(B for B, _, _ in shapes), "block")
+        height, width = (max((shape[axis] for shape in shapes), default=0) for axis in (2, 1))
+        return f"{count} of up to {height:,} x {width:,} ({megabytes(self.stored_bytes)})"
 
     def matvec(self, v: AnyArray) -> jax.Array:
         """M v."""

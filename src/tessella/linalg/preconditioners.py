@@ -13,6 +13,7 @@ from scipy.linalg.lapack import dtrtrs
 
 from tessella.machine.arrays import AnyArray, on_device
 from tessella.machine.device import on_host
+from tessella.machine.printing import counted
 
 
 class TriangularGroup(NamedTuple):
@@ -24,7 +25,7 @@ class TriangularGroup(NamedTuple):
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["groups"], meta_fields=["size"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TriangularBlocks:
     """S^-1 = sum_j W_j^T R_j^-1 W_j of the paper, applied by back-substitution and never formed.
 
@@ -34,6 +35,10 @@ class TriangularBlocks:
 
     groups: tuple[TriangularGroup, ...]
     size: int
+
+    def __repr__(self) -> str:
+        count = sum(len(g.R) for g in self.groups)
+        return f"TriangularBlocks of {self.size:,} unknowns, {counted(count, 'block')}"
 
     def apply(self, y: AnyArray) -> jax.Array:
         """a = S^-1 y."""

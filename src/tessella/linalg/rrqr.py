@@ -20,6 +20,7 @@ from tessella.linalg.preconditioners import (
     Unpreconditioned,
 )
 from tessella.machine.arrays import Array, on_device
+from tessella.machine.printing import as_written
 from tessella.machine.threads import chunks, in_parallel
 
 
@@ -31,7 +32,7 @@ class Factor(NamedTuple):
     kept: np.ndarray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Filtered:
     """The filtered system: Q = M_hat S^-1 has M's pattern and orthonormal columns per block.
 
@@ -41,6 +42,9 @@ class Filtered:
     Q: BlockMatrix
     preconditioner: Preconditioner
     kept: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Filtered: {len(self.kept):,} columns kept of {self.Q!r}"
 
 
 @dataclass(frozen=True)
@@ -54,7 +58,7 @@ class Unfiltered:
         return Filtered(M, Unpreconditioned(), np.arange(n))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RRQR:
     """Filter every block by column-pivoted QR, keeping |R_ii| > sigma |R_11| (the paper's rule).
 
@@ -85,6 +89,9 @@ class RRQR:
             raise ValueError(f"f must be at least 1, got {self.f!r} (2 is usual)")
         if self.patch != int(self.patch) or self.patch < 1:
             raise ValueError(f"patch must be a whole number >= 1, got {self.patch!r}")
+
+    def __repr__(self) -> str:
+        return as_written(self)
 
     def apply(self, M: BlockMatrix, scales: Array | None = None) -> Filtered:
         """Filter all blocks; `scales` (n,) says in which units the columns are compared."""

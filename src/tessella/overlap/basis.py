@@ -16,11 +16,12 @@ from tessella.features.enrichment import Enrichment, as_enrichment
 from tessella.features.random_features import Layer, RandomFeatures
 from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
+from tessella.machine.printing import counted, times
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.enriched import active
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Basis:
     """omega_j(x) * phi_jk(x) for every subdomain j and feature k; the same seed, the same basis.
 
@@ -50,6 +51,14 @@ class Basis:
                 f"where={lost.where!r} of the enrichment {lost.name!r} meets no subdomain of "
                 f"{self.decomposition.domain!r}: move it inside, or leave it out"
             )
+
+    def __repr__(self) -> str:
+        own = f"{self.features.in_words}{self._enriched} each ({self.columns:,} columns)"
+        return f"{type(self).__name__} of {self.decomposition.in_words}, {own}"
+
+    @property
+    def _enriched(self) -> str:
+        return f" and {counted(len(self.enrichment), 'function')} more" if self.enrichment else ""
 
     @property
     def width(self) -> int:
@@ -97,7 +106,7 @@ class Basis:
         return made
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Multilevel:
     """Several bases from coarse to fine at once; the solution is their sum.
 
@@ -121,6 +130,11 @@ class Multilevel:
                 "the levels of a Multilevel basis overlap, but one of them lies side by side: "
                 "solve with the CellBasis basis alone, or use a Basis for every level"
             )
+
+    def __repr__(self) -> str:
+        boxes = " and ".join(times(level.decomposition.subdomains) for level in self.levels)
+        own = f"{self.features.in_words} each ({self.columns:,} columns)"
+        return f"Multilevel of {boxes} overlapping subdomains, {own}"
 
     @staticmethod
     def two(finest: Basis, ratio: int = 4) -> Multilevel:
@@ -189,7 +203,7 @@ class Multilevel:
         return self.levels[-1].features
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Fields:
     """A basis for every unknown of a system: `Fields(u=Basis(...), p=Basis(...))`.
 
@@ -211,6 +225,12 @@ class Fields:
             )
         object.__setattr__(self, "names", tuple(bases))
         object.__setattr__(self, "bases", tuple(bases.values()))
+
+    def __repr__(self) -> str:
+        own = zip(self.names, self.bases, strict=True)
+        each = ", ".join(f"{name} with {basis.features.in_words}" for name, basis in own)
+        boxes = self.decomposition.in_words
+        return f"Fields of {each} on {boxes} ({self.columns:,} columns)"
 
     @property
     def levels(self) -> tuple[Basis, ...]:

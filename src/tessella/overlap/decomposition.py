@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
+from tessella.machine.printing import times
 
 Index = NDArray[np.int64]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Decomposition:
     """Regular overlapping decomposition of a box (the paper's equation for Omega_j).
 
@@ -64,6 +65,19 @@ class Decomposition:
         object.__setattr__(self, "overlap", tuple(float(v) for v in overlaps))
         assert len(self.subdomains) == len(self.overlap) == d
         self._check_periodic()
+
+    def __repr__(self) -> str:
+        divided = f"{self.domain!r} in {times(self.subdomains)} subdomains"
+        return f"Decomposition of {divided}, overlap {_plain(self.overlap)}"
+
+    @property
+    def in_words(self) -> str:
+        """How many subdomains there are, and how they lie."""
+        if self.count == 1:
+            return "one subdomain"
+        if self.side_by_side:
+            return f"{self.count:,} subdomains side by side"
+        return f"{times(self.subdomains)} overlapping subdomains"
 
     def _check_periodic(self) -> None:
         """A subdomain of a periodic axis must not meet itself."""

@@ -12,13 +12,14 @@ import numpy as np
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
+from tessella.machine.printing import as_written, counted
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.quadrature import quadrature
 from tessella.problem.conditions import Condition, IntegralCondition
 from tessella.problem.problem import Equation, Problem
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """One equation or condition and the points where it is enforced.
 
@@ -32,12 +33,15 @@ class Rows:
     measure: Array | None = None
     shares: Array | None = None
 
+    def __repr__(self) -> str:
+        return f"Rows of {self.source.name!r} at {counted(len(self.points), 'point')}"
+
     def mean(self, values: Array) -> float:
         """Of values at the points."""
         return float(np.average(values, weights=self.shares))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grid:
     """The paper's regular grid, end points included.
 
@@ -60,6 +64,9 @@ class Grid:
                 raise ValueError(
                     f"points_per_axis must be whole numbers >= 1, got {self.points_per_axis!r}"
                 )
+
+    def __repr__(self) -> str:
+        return as_written(self)
 
     def counts(self, basis: AnyBasis) -> tuple[int, ...]:
         decomposition = basis.decomposition

@@ -11,6 +11,7 @@ import numpy as np
 
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.direct.dissection import Node, block_graph, dissect, postorder
+from tessella.machine.printing import counted
 
 FLOPS_PER_SECOND = 4e10
 """Speed assumed in the time estimate, as measured on two cores; only the order matters."""
@@ -54,7 +55,7 @@ class Front:
         return 4.0 * m * n * k - 2.0 * (m + n) * k**2 + 4 / 3 * k**3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Elimination:
     """All fronts in the order of elimination, children before parents, the root last.
 
@@ -93,9 +94,9 @@ class Elimination:
         """Rough time of the numeric factorisation."""
         return self.flops / FLOPS_PER_SECOND + 2e-4 * len(self.fronts)
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
-            f"{len(self.fronts)} fronts, largest {self.largest:,} columns, "
+            f"{counted(len(self.fronts), 'front')}, largest {self.largest:,} columns, "
             f"{self.flops / 1e9:.3g} GFLOP, {self.bytes / 2**30:.2g} GiB, "
             f"about {self.seconds:.2g} s"
         )

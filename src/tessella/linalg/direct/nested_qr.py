@@ -28,6 +28,7 @@ from tessella.linalg.iterative.iteration import History, Monitor, Progress, Solv
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.device import preferred
 from tessella.machine.memory import require
+from tessella.machine.printing import as_written, times
 from tessella.machine.threads import in_parallel
 
 GPU_COLUMNS = 192
@@ -38,7 +39,7 @@ _PLANS: WeakKeyDictionary[BlockMatrix, dict[int, Elimination]] = WeakKeyDictiona
 """By matrix and size of the leaves."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class NestedQR:
     """Direct least squares by nested-dissection QR.
 
@@ -65,6 +66,9 @@ class NestedQR:
             )
         if self.leaf < 1:
             raise ValueError(f"leaf must be at least 1, got {self.leaf!r}")
+
+    def __repr__(self) -> str:
+        return as_written(self)
 
     def analyse(self, A: BlockMatrix) -> Elimination:
         """The elimination tree and what factoring along it will cost; looks at the pattern only.
@@ -101,7 +105,7 @@ class NestedQR:
         return SolverResult(x, 0, Stop.DIRECT, history, residual)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Factorisation:
     """All fronts, ready to solve. `dropped[level]` counts the columns found dependent there."""
 
@@ -110,6 +114,10 @@ class Factorisation:
     scale: Array
     dropped: dict[int, int]
     reused: int
+
+    def __repr__(self) -> str:
+        lost = sum(self.dropped.values())
+        return f"Factorisation of {times(self.plan.shape)}: {self.plan}; {lost:,} columns dropped"
 
     def solve(self, b: Array) -> tuple[Array, float]:
         """Least-squares solution and residual norm; b may hold several right-hand sides."""

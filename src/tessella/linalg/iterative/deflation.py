@@ -72,7 +72,7 @@ class Deflated:
         return z + self.explained(b - self.fine.matvec(z))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class DeflatedLSQR(Iterative[Deflated, Lsqr]):
     """LSQR on the finest level of a `Multilevel` basis, the coarser levels eliminated by NestedQR.
 

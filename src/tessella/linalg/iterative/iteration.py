@@ -38,6 +38,7 @@ from tessella.linalg.iterative.loops import (
 )
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.device import preferred
+from tessella.machine.printing import as_written, counted
 
 SMALLEST_TOLERANCE = 1e-16
 """Positive tolerances below this could never be met in double precision."""
@@ -68,13 +69,18 @@ ADVICE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class History:
     """One entry per iteration; errors are NaN where they were not measured."""
 
     residual: Array = field(default_factory=lambda: np.zeros(0))
     normal_residual: Array = field(default_factory=lambda: np.zeros(0))
     error: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __repr__(self) -> str:
+        made = f"History of {counted(len(self.residual), 'iteration')}"
+        fell = f", residual {self.residual[0]:.3g} to {self.residual[-1]:.3g}"
+        return made + fell if len(self.residual) else made
 
     def oracle(self) -> tuple[int, float] | None:
         """(iteration, error) of the smallest error: needs the exact solution to be picked."""
@@ -84,7 +90,7 @@ class History:
         return best + 1, float(self.error[best])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SolverResult:
     """Unknowns and how they were found. `rule` is what the default stopping rule would have done:
     (iteration, error there) for runs that were forced to go on."""
@@ -95,6 +101,10 @@ class SolverResult:
     history: History
     residual_norm: float
     rule: tuple[int, float] | None = None
+
+    def __repr__(self) -> str:
+        made = f"{counted(self.iterations, 'iteration')}, " if self.iterations else ""
+        return f"SolverResult({made}{self.stop}, residual {self.residual_norm:.3g})"
 
     @property
     def advice(self) -> str:
@@ -111,7 +121,7 @@ class System(Protocol):
 State = TypeVar("State", bound=System)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Iterative(ABC, Generic[State, Inner]):
     """A solver that improves x step by step; the fields are documented at LSQR.
 
@@ -151,6 +161,9 @@ class Iterative(ABC, Generic[State, Inner]):
                     f"met: use at least {SMALLEST_TOLERANCE:g}, or atol=btol=0 to force every "
                     f"iteration"
                 )
+
+    def __repr__(self) -> str:
+        return as_written(self)
 
     @property
     def forced(self) -> bool:

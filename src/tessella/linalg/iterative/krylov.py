@@ -239,7 +239,7 @@ def _lsmr_step(A: Products, last: Iterate[_Lsmr]) -> Iterate[_Lsmr]:
     return Iterate(x, residual, jnp.abs(zetabar), s.norm_A, reach, s.alpha == 0, inner)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LSQR(Iterative[BlockMatrix, Lsqr]):
     """LSQR of Paige and Saunders (1982).
 
@@ -264,7 +264,7 @@ class LSQR(Iterative[BlockMatrix, Lsqr]):
         return checked(A, self.sizes)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LSMR(Iterative[BlockMatrix, _Lsmr]):
     """LSMR of Fong and Saunders (2011): |A^T r| falls at every iteration, |r| nearly so.
 
@@ -356,7 +356,7 @@ def _cg_step(system: NormalEquations, last: Iterate[_Cg]) -> Iterate[_Cg]:
     )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class OnNormalEquations(Iterative[NormalEquations, _Cg]):
     """Preconditioned conjugate gradients on A^T A x = A^T b."""
 
@@ -365,7 +365,7 @@ class OnNormalEquations(Iterative[NormalEquations, _Cg]):
     _step = staticmethod(_cg_step)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CG(OnNormalEquations):
     """Conjugate gradients on the normal equations A^T A x = A^T b (a baseline of the paper).
 

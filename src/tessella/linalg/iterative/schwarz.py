@@ -70,7 +70,7 @@ class _Lifted:
         return self.monitor(self.directions.matvec(y))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SchwarzCG(OnNormalEquations):
     """CG on M^T M with the additive Schwarz preconditioner (a baseline of the paper).
 
