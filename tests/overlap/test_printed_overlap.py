@@ -32,7 +32,7 @@ def ramp(p):
         ),
         (
             ts.Multilevel.two(BASIS),
-            "Multilevel of 2 x 2 and 8 x 8 overlapping subdomains, 100 tanh features each "
+            "Multilevel of 2 x 2 + 8 x 8 overlapping subdomains, 100 tanh features each "
             "(6,868 columns)",
         ),
         (

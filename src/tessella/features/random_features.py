@@ -26,13 +26,17 @@ class Activation:
     """A function of one variable and its derivatives in closed form.
 
     `derivatives(s, order)` returns the list [f(s), f'(s), ..., f^(order)(s)]. Add one of your own
-    by passing an `Activation` wherever a name is accepted:
+    by passing an `Activation` wherever a name is accepted. `from_function` differentiates by JAX;
+    give the derivatives yourself when speed matters. `plain` says that they also take and return
+    NumPy arrays.
 
-        gauss = Activation.from_function("gauss", lambda s: jnp.exp(-s**2))
-        RandomFeatures(100, activation=gauss)
-
-    `from_function` differentiates by JAX; give the derivatives yourself when speed matters. `plain`
-    says that they also take and return NumPy arrays.
+    >>> import tessella as ts
+    >>> import jax.numpy as jnp
+    >>> gauss = ts.Activation.from_function("gauss", lambda s: jnp.exp(-(s**2)))
+    >>> ts.RandomFeatures(100, activation=gauss).in_words
+    '100 gauss features'
+    >>> [float(f) for f in ts.RandomFeatures(100).function.derivatives(0.0, 1)]  # of tanh
+    [0.0, 1.0]
     """
 
     name: str
@@ -127,6 +131,13 @@ class RandomFeatures:
                 in units of the subdomain: more oscillating solutions and more features want more
 
     Weights and biases are uniform on +-1/sqrt(fan_in), times `scale` in the first layer.
+
+    >>> import tessella as ts
+    >>> features = ts.RandomFeatures(100, activation="sin", scale=3.0)
+    >>> features.columns
+    101
+    >>> features.draw(subdomains=8, dimension=2, seed=0)[0].weights.shape
+    (8, 100, 2)
     """
 
     count: int

@@ -31,6 +31,11 @@ class Decomposition:
     overlap couples more subdomains at every point. `subdomains` and `overlap` are one number for
     all axes or one per axis. An axis with one subdomain is not divided at all. Along a periodic
     axis the spacing is (b - a) / S and the subdomains wrap around.
+
+    >>> import tessella as ts
+    >>> boxes = ts.Decomposition(ts.Box(x=(0, 1), y=(0, 3)), (5, 4), overlap=2)
+    >>> boxes.count, boxes.spacing.tolist(), boxes.half_width.tolist()
+    (20, [0.25, 1.0], [0.25, 1.0])
     """
 
     side_by_side: ClassVar[bool] = False

@@ -50,6 +50,11 @@ class Grid:
     each axis gets oversampling^(1/d) times as many. At 1 the system interpolates and its exact
     solution is poor; 2 or more gives a genuine least-squares problem (4 costs more and gains
     little). `points_per_axis` overrides the rule. Faces carry the same grid.
+
+    >>> import tessella as ts
+    >>> boxes = ts.Decomposition(ts.Box(x=(0, 1), y=(0, 1)), (8, 2))
+    >>> ts.Grid(oversampling=4).counts(ts.Basis(boxes, ts.RandomFeatures(24)))
+    (80, 20)
     """
 
     oversampling: float = 1.0

@@ -48,6 +48,12 @@ class NestedQR:
                creates and a local filter cannot see. 1e-13 drops only what rounding has made
                meaningless; larger values regularise. Reported per level in `Factorisation.dropped`.
     leaf       parts of at most this many columns are factored as one front
+
+    >>> import tessella as ts
+    >>> problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    >>> u = ts.solve(problem, subdomains=2, features=10, solver=ts.NestedQR())
+    >>> round(float(u([[0.5]])[0]), 6)
+    -0.25
     """
 
     tolerance: float = 1e-13

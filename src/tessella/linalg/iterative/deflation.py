@@ -81,6 +81,13 @@ class DeflatedLSQR(Iterative[Deflated, Lsqr]):
     several coarser levels all are eliminated together. On a single level it is LSQR. Options as
     for LSQR, with less patience: an iteration costs more, and the first few do most. Raise
     `patience` to reach the optimum itself; for many digits solve directly.
+
+    >>> import tessella as ts
+    >>> boxes = ts.Decomposition(ts.Box(x=(0, 1), y=(0, 1)), 16)
+    >>> ts.Multilevel.two(ts.Basis(boxes, ts.RandomFeatures(16)))  # a basis for it
+    Multilevel of 4 x 4 + 16 x 16 overlapping subdomains, 16 tanh features each (4,624 columns)
+    >>> ts.DeflatedLSQR(patience=100)
+    DeflatedLSQR(patience=100)
     """
 
     max_iterations: int = 1_000

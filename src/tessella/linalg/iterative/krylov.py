@@ -253,6 +253,12 @@ class LSQR(Iterative[BlockMatrix, Lsqr]):
     track_every     measure the error every so many iterations when the exact solution is known
 
     With dependent or zero columns it finds the solution of smallest norm.
+
+    >>> import tessella as ts
+    >>> ts.LSQR(atol=1e-8)  # as in ts.solve(problem, subdomains=8, features=100, solver=...)
+    LSQR(atol=1e-08)
+    >>> ts.LSQR(max_iterations=500, atol=0, btol=0).forced
+    True
     """
 
     name: ClassVar[str] = "lsqr"
@@ -270,6 +276,10 @@ class LSMR(Iterative[BlockMatrix, _Lsmr]):
 
     Choose it when the run is to be stopped early by atol: LSQR's |A^T r| jumps about, LSMR's does
     not. At equal iterations its residual is slightly above LSQR's. Options as for LSQR.
+
+    >>> import tessella as ts
+    >>> ts.LSMR(atol=1e-6, max_iterations=2_000)
+    LSMR(max_iterations=2000, atol=1e-06)
     """
 
     name: ClassVar[str] = "lsmr"
@@ -378,6 +388,12 @@ class CG(OnNormalEquations):
              paper 6.0e-4; False 2.1e-4) and costs the memory of A^T A, which is checked first.
 
     Other options as for LSQR.
+
+    >>> import tessella as ts
+    >>> ts.CG(gramian=True)
+    CG(gramian=True)
+    >>> ts.CG().sizes  # between these its squares neither over- nor underflow
+    (1e-50, 1e+50)
     """
 
     gramian: bool = False

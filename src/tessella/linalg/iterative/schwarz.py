@@ -97,6 +97,10 @@ class SchwarzCG(OnNormalEquations):
 
     Other options as for LSQR; |A^T r| and |A| in the stopping rule are those of the preconditioned
     system. With dependent columns the solution is one of smallest residual, not of smallest norm.
+
+    >>> import tessella as ts
+    >>> ts.SchwarzCG(blocks="diagonal", max_iterations=200)
+    SchwarzCG(max_iterations=200, blocks='diagonal')
     """
 
     blocks: Blocks = "neighbourhood"
