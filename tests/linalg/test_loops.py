@@ -95,8 +95,11 @@ def test_no_predicate_leaves_the_device(system):
     recurrence = loops.Recurrence(ts.LSQR._step, A, None, tests, 10)
     run = (recurrence, start, 0, 100)
     texts = (
-        loops._until.lower(*run).compile().as_text(),
-        loops._fixed.lower(loops.CHUNK, *run).compile().as_text(),
+        jax.jit(loops._until.__wrapped__).lower(*run).compile().as_text(),
+        jax.jit(loops._fixed.__wrapped__, static_argnums=0)
+        .lower(loops.CHUNK, *run)
+        .compile()
+        .as_text(),
     )
     for text, known in zip(texts, (False, True), strict=True):
         assert ("known_trip_count" in text) == known

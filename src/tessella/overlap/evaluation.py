@@ -24,6 +24,7 @@ from tessella.features.random_features import (
 )
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import AnyArray, Array, added, namespace
+from tessella.machine.compiled import compiled
 from tessella.machine.device import on_host
 from tessella.overlap.basis import Basis
 from tessella.overlap.enriched import enriched_values
@@ -206,7 +207,11 @@ def _blocks(
     return parts[0] if len(parts) == 1 else namespace(x[0]).concatenate(parts, axis=1)
 
 
-_compiled_blocks = jax.jit(_blocks, static_argnums=0)
+PROGRAMS = 32
+"""Most of them at a time: a solve needs one for each height of blocks, unknown and level, and those
+of a second opinion."""
+
+_compiled_blocks = compiled(PROGRAMS, static=(0,))(_blocks)
 
 
 def orders_below(alphas: tuple[Orders, ...], divided: tuple[bool, ...]) -> tuple[Orders, ...]:

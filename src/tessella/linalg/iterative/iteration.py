@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -26,6 +25,7 @@ from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.loops import (
     CHUNK,
+    PROGRAMS,
     Inner,
     Iterate,
     Loop,
@@ -37,6 +37,7 @@ from tessella.linalg.iterative.loops import (
     run_until,
 )
 from tessella.machine.arrays import Array, on_device
+from tessella.machine.compiled import compiled
 from tessella.machine.device import preferred
 from tessella.machine.printing import as_written, counted
 
@@ -308,7 +309,7 @@ def _check_size(size: float, sizes: tuple[float, float], what: str) -> None:
 _VERDICTS = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled(PROGRAMS, static=(0,))
 def _started(
     begin: Callable[[State, jax.Array], Iterate[Inner]], state: State, b: jax.Array
 ) -> Iterate[Inner]:

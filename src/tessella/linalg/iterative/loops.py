@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.machine.arrays import Array
+from tessella.machine.compiled import compiled
 
 CHUNK = 100
 """Iterations between two looks at the history."""
@@ -30,6 +31,9 @@ FIRST = 10
 UNROLLED = 5
 """Iterations of the fixed loop between two looks at its counter."""
 
+
+PROGRAMS = 8
+"""Systems of different shape or pattern whose programs are kept at a time."""
 
 State = TypeVar("State")
 Inner = TypeVar("Inner")
@@ -152,7 +156,7 @@ def run_until(
     return made.fetched()
 
 
-@jax.jit
+@compiled(PROGRAMS)
 def _until(
     recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
 ) -> Made[Inner]:
@@ -236,7 +240,7 @@ class _Packing(Generic[Tree]):
         return jax.tree.unflatten(self.structure, leaves)
 
 
-@partial(jax.jit, static_argnums=0)
+@compiled(PROGRAMS, static=(0,))
 def _fixed(
     length: int,
     recurrence: Recurrence[State, Inner],
