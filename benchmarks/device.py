@@ -24,8 +24,8 @@ from benchmarks.peers.score import time_to
 from benchmarks.peers.tables import curve
 from benchmarks.solvers import RICH
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.iterative import loops
 from tessella.linalg.iterative.iteration import checked
+from tessella.machine.device import PREFERENCES
 from tessella.machine.memory import device_name
 
 REPEATS = 100
@@ -194,13 +194,13 @@ def iteration() -> None:
     note("rmatvec", repeated(BlockMatrix.rmatvec, A, u), least["rmatvec"], values)
     solver = ts.LSQR(max_iterations=1_000, atol=0, btol=0)
     backend = jax.default_backend()
-    usual = loops.LOOPS[backend]
-    for label, loop in (("while", loops.run_until), ("fixed", loops.run_through)):
-        loops.LOOPS[backend] = loop
+    usual = PREFERENCES[backend]
+    for label, blind in (("while", False), ("fixed", True)):
+        PREFERENCES[backend] = dataclasses.replace(usual, blind=blind)
         solver.solve(A, system.h)
         time = seconds(lambda: solver.solve(A, system.h).x, 3) / 1_000
         note(f"LSQR iteration, {label} loop", time, least["LSQR"], 2 * values)
-    loops.LOOPS[backend] = usual
+    PREFERENCES[backend] = usual
     table(f"J = 4,096, 17 columns on {device_name()}; MB is an estimate", rows)
     save("gpu", rows)
 

@@ -14,7 +14,7 @@ from tessella.cells.factors import CellFactors, factor_cells
 from tessella.cells.merging import Merged
 from tessella.cells.solvers import Merging
 from tessella.cells.system import cell_system
-from tessella.machine.arrays import on_the_cpu
+from tessella.machine.device import on_the_cpu
 from tessella.overlap.basis import Basis
 from tessella.overlap.system import assemble
 

@@ -9,6 +9,7 @@ import tessella as ts
 from tessella.linalg.iterative import loops
 from tessella.linalg.iterative.iteration import Stop
 from tessella.linalg.iterative.krylov import CG
+from tessella.machine.device import PREFERENCES, Preferences
 
 M, N = 60, 24
 
@@ -27,8 +28,8 @@ def system(column_blocks):
 
 def both(monkeypatch, solver, A, b, **hooks):
     results = []
-    for loop in (loops.run_until, loops.run_through):
-        monkeypatch.setitem(loops.LOOPS, "cpu", loop)
+    for blind in (False, True):
+        monkeypatch.setitem(PREFERENCES, "cpu", Preferences(numpy=True, blind=blind))
         results.append(solver.solve(solver.init(A), b, **hooks))
     return results
 
@@ -91,8 +92,15 @@ def test_no_predicate_leaves_the_device(system):
     A, _, b = system
     start = ts.LSQR._begin(A, jnp.asarray(b))
     tests = loops.Tests(1.0, 1e-10, 1e-12, False)
-    for loop, known in ((loops.run_until, False), (loops._fixed, True)):
-        static = (ts.LSQR._step, loops.CHUNK) if known else (ts.LSQR._step,)
-        text = loop.lower(*static, A, None, start, 0, 100, tests, 10).compile().as_text()
+    recurrence = loops.Recurrence(ts.LSQR._step, A, None, tests, 10)
+    run = (recurrence, start, 0, 100)
+    texts = (
+        jax.jit(loops._until.__wrapped__).lower(*run).compile().as_text(),
+        jax.jit(loops._fixed.__wrapped__, static_argnums=0)
+        .lower(loops.CHUNK, *run)
+        .compile()
+        .as_text(),
+    )
+    for text, known in zip(texts, (False, True), strict=True):
         assert ("known_trip_count" in text) == known
         assert "conditional(" not in text

@@ -1,12 +1,17 @@
-"""Compiled programs survive the process, in a folder the user can choose."""
+"""Compiled programs survive the process, in a folder of choice; few of them stay in memory."""
 
+import gc
 import os
 import subprocess
 import sys
+import weakref
 
+import jax
+import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.machine.compiled import compiled
 from tessella.overlap import evaluation
 
 FOLDER = "import jax, tessella; print(0, jax.config.jax_compilation_cache_dir)"
@@ -65,3 +70,52 @@ def test_a_small_direct_solve_compiles_nothing(
     solution = ts.solve(problem, subdomains=2, features=23, coupling=coupling)
     solution(square.grid((5, 5)))
     assert compilations() == before
+
+
+def test_only_the_programs_used_last_are_kept(compilations):
+    traced = []
+
+    @compiled(2)
+    def double(x):
+        traced.append(x.shape)
+        return 2 * x
+
+    for size in (1, 2, 1, 3):  # 3 takes the place of 2, which was used before 1
+        np.testing.assert_array_equal(double(np.ones(size)), 2 * np.ones(size))
+    assert traced == [(1,), (2,), (3,)]
+    before = compilations()
+    double(np.ones(1))
+    double(np.ones(3))
+    assert compilations() == before
+    double(np.ones(2))
+    assert traced == [(1,), (2,), (3,), (2,)]
+
+
+def test_static_arguments_and_numbers_in_a_bounded_program():
+    @compiled(4, static=(0,))
+    def power(order, x, factor):
+        return factor * x**order
+
+    assert [float(power(n, np.float64(3.0), f)) for n, f in ((1, 2), (2, 2), (2, 0.5))] == [
+        6.0,
+        18.0,
+        4.5,
+    ]
+
+
+def test_forgotten_programs_are_freed():
+    class Sentinel:
+        """Held by what is traced, as long as that lives."""
+
+    held = weakref.WeakSet()
+
+    @compiled(1)
+    def marked(x):
+        mark = Sentinel()
+        held.add(mark)
+        return jax.pure_callback(lambda y, mark=mark: y, x, x)
+
+    for size in range(1, 6):
+        marked(np.ones(size)).block_until_ready()
+    gc.collect()
+    assert len(held) == 1

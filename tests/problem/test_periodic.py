@@ -11,7 +11,6 @@ from tessella.features.random_features import Layer
 from tessella.linalg.solvers import by_name
 from tessella.networks.fit import as_basis, least_squares
 from tessella.networks.network import initial_parameters
-from tessella.overlap.basis import with_layers
 from tessella.overlap.system import assemble
 
 TURN = 2 * np.pi
@@ -93,7 +92,7 @@ def shared(problem, S):
     features = ts.RandomFeatures(20)
     one = features.draw(1, 1, seed=3)[0]
     layer = Layer(*(np.repeat(array, S, axis=0) for array in one))
-    return with_layers(ts.Basis(ts.Decomposition(problem.domain, S), features), (layer,))
+    return ts.Basis(ts.Decomposition(problem.domain, S), features).with_layers((layer,))
 
 
 @pytest.mark.parametrize("coupling", ["overlap", "interfaces"])

@@ -11,22 +11,32 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from inspect import isfunction
 
+import jax
 import jax.numpy as jnp
 
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, function_name
+from tessella.machine.arrays import AnyArray
+from tessella.machine.printing import as_written
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Enrichment:
     """A function psi of the points, written with `jax.numpy`, as a column of the subdomains.
 
     where  a Box with some of the domain's axes: only subdomains that reach into it get the column.
            Leave it out unless psi means something near one place only, e.g. an angle that jumps
            elsewhere. Side by side it also keeps equal subdomains equal, which is faster.
+
+    >>> import tessella as ts
+    >>> import jax.numpy as jnp
+    >>> layer = ts.Enrichment(lambda p: jnp.exp(-p[:, 0] / 0.01), where=ts.Box(x=(0, 0.1)))
+    >>> boxes = ts.Decomposition(ts.Box(x=(0, 1)), 8)
+    >>> ts.Basis(boxes, ts.RandomFeatures(20), enrichment=[layer]).active.ravel().tolist()
+    [1.0, 1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
     """
 
     function: Function
@@ -44,12 +54,17 @@ class Enrichment:
                 f"Enrichment(psi, where=Box(x=(0.9, 1))), got {self.where!r}"
             )
 
+    def __repr__(self) -> str:
+        own = getattr(self.function, "__name__", "") if isfunction(self.function) else ""
+        where = f", where={self.where!r}" if self.where else ""
+        return f"Enrichment({own or repr(self.function)}{where})"
+
     @property
     def name(self) -> str:
         return getattr(self.function, "__name__", type(self.function).__name__)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Corner:
     """r^a sin(a theta) around a corner, or r^a cos(a theta): what corners put into a solution.
 
@@ -61,6 +76,14 @@ class Corner:
     wave      "sin" vanishes on the first side, "cos" has no normal derivative there
 
     Equal corners share their compiled derivatives.
+
+    >>> import tessella as ts
+    >>> import math
+    >>> corner = ts.Corner(1.5 * math.pi)  # as of an L
+    >>> round(corner.power, 4)
+    0.6667
+    >>> ts.Enrichment(corner).name
+    'r^0.6667 sin at corner (0, 0)'
     """
 
     opening: float
@@ -75,6 +98,9 @@ class Corner:
         if self.wave not in ("sin", "cos"):
             raise ValueError(f"wave must be 'sin' or 'cos', got {self.wave!r}")
 
+    def __repr__(self) -> str:
+        return as_written(self)
+
     @property
     def __name__(self) -> str:
         place = ", ".join(f"{c:g}" for c in self.at)
@@ -84,7 +110,7 @@ class Corner:
     def power(self) -> float:
         return math.pi / self.opening if self.exponent is None else self.exponent
 
-    def __call__(self, points: Any) -> Any:
+    def __call__(self, points: AnyArray) -> jax.Array:
         x, y = points[:, 0] - self.at[0], points[:, 1] - self.at[1]
         # Measured from the bisector, so that the angle jumps outside the domain.
         middle = self.start + self.opening / 2
@@ -98,13 +124,12 @@ class Corner:
 Functions = Sequence[Function | Enrichment]
 
 
-def as_enrichment(given: Any, domain: Domain) -> tuple[Enrichment, ...]:
+def as_enrichment(
+    given: Function | Enrichment | Functions, domain: Domain
+) -> tuple[Enrichment, ...]:
     """One function or several, plain or as `Enrichment`, checked against the domain."""
-    several = isinstance(given, Iterable) and not isinstance(given, str)
-    made = tuple(
-        one if isinstance(one, Enrichment) else Enrichment(one)
-        for one in (given if several else (given,))
-    )
+    several = given if isinstance(given, Iterable) and not isinstance(given, str) else (given,)
+    made = tuple(one if isinstance(one, Enrichment) else Enrichment(one) for one in several)
     for one in made:
         unknown = [
             axis for axis in (one.where.axes if one.where else ()) if axis not in domain.axes

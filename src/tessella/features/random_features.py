@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -14,34 +14,47 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from tessella.geometry.functions import Orders
-from tessella.machine.arrays import Array, namespace
+from tessella.machine.arrays import AnyArray, Array, added, namespace
+from tessella.machine.printing import as_written
+
+Derivatives = Callable[[AnyArray, int], list[AnyArray]]
+"""(s, order) -> [f(s), f'(s), ..., f^(order)(s)]"""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Activation:
     """A function of one variable and its derivatives in closed form.
 
     `derivatives(s, order)` returns the list [f(s), f'(s), ..., f^(order)(s)]. Add one of your own
-    by passing an `Activation` wherever a name is accepted:
+    by passing an `Activation` wherever a name is accepted. `from_function` differentiates by JAX;
+    give the derivatives yourself when speed matters. `plain` says that they also take and return
+    NumPy arrays.
 
-        gauss = Activation.from_function("gauss", lambda s: jnp.exp(-s**2))
-        RandomFeatures(100, activation=gauss)
-
-    `from_function` differentiates by JAX; give the derivatives yourself when speed matters. `plain`
-    says that they also take and return NumPy arrays.
+    >>> import tessella as ts
+    >>> import jax.numpy as jnp
+    >>> gauss = ts.Activation.from_function("gauss", lambda s: jnp.exp(-(s**2)))
+    >>> ts.RandomFeatures(100, activation=gauss).in_words
+    '100 gauss features'
+    >>> [float(f) for f in ts.RandomFeatures(100).function.derivatives(0.0, 1)]  # of tanh
+    [0.0, 1.0]
     """
 
     name: str
-    derivatives: Callable[[Any, int], list[Any]]
+    derivatives: Derivatives
     plain: bool = False
+
+    def __repr__(self) -> str:
+        # Where two have one name, the address tells them apart.
+        own = "" if ACTIVATIONS.get(self.name) is self else f" at {id(self.derivatives):#x}"
+        return f"Activation({self.name!r}{own})"
 
     @staticmethod
     def from_function(name: str, function: Callable[[jax.Array], jax.Array]) -> Activation:
-        def derivatives(s: jax.Array, order: int) -> list[jax.Array]:
+        def derivatives(s: AnyArray, order: int) -> list[AnyArray]:
             chain = [function]
             for _ in range(order):
                 chain.append(_derivative(chain[-1]))
-            return [f(s) for f in chain]
+            return [f(jnp.asarray(s)) for f in chain]
 
         return Activation(name, derivatives)
 
@@ -50,12 +63,10 @@ def _derivative(f: Callable[[jax.Array], jax.Array]) -> Callable[[jax.Array], ja
     return lambda s: jax.jvp(f, (s,), (jnp.ones_like(s),))[1]
 
 
-def _by_polynomial(
-    base: Callable[[Any], Any], slope: Polynomial
-) -> Callable[[Any, int], list[Any]]:
+def _by_polynomial(base: Callable[[AnyArray], AnyArray], slope: Polynomial) -> Derivatives:
     """For f' = slope(f): f^(k) = p_k(f) with p_0 = t and p_{k+1} = p_k' * slope."""
 
-    def derivatives(s: Any, order: int) -> list[Any]:
+    def derivatives(s: AnyArray, order: int) -> list[AnyArray]:
         f = base(s)
         p, values = Polynomial([0.0, 1.0]), [f]
         for _ in range(order):
@@ -66,18 +77,18 @@ def _by_polynomial(
     return derivatives
 
 
-def _horner(coefficients: Array, t: Any) -> Any:
+def _horner(coefficients: Array, t: AnyArray) -> AnyArray:
     value = coefficients[-1]
     for c in coefficients[-2::-1]:
         value = value * t + c
     return value
 
 
-def _tanh(s: Any) -> Any:
+def _tanh(s: AnyArray) -> AnyArray:
     return namespace(s).tanh(s)
 
 
-def _sin_derivatives(s: Any, order: int) -> list[Any]:
+def _sin_derivatives(s: AnyArray, order: int) -> list[AnyArray]:
     sin = namespace(s).sin(s)
     if order == 0:
         return [sin]
@@ -103,11 +114,11 @@ ACTIVATIONS: dict[str, Activation] = {
 class Layer(NamedTuple):
     """Weights (J, width, fan_in) and biases (J, width) of one layer of every subdomain."""
 
-    weights: Any
-    biases: Any
+    weights: AnyArray
+    biases: AnyArray
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class RandomFeatures:
     """K random features per subdomain (the paper's equation for phi_jk).
 
@@ -120,6 +131,13 @@ class RandomFeatures:
                 in units of the subdomain: more oscillating solutions and more features want more
 
     Weights and biases are uniform on +-1/sqrt(fan_in), times `scale` in the first layer.
+
+    >>> import tessella as ts
+    >>> features = ts.RandomFeatures(100, activation="sin", scale=3.0)
+    >>> features.columns
+    101
+    >>> features.draw(subdomains=8, dimension=2, seed=0)[0].weights.shape
+    (8, 100, 2)
     """
 
     count: int
@@ -142,6 +160,15 @@ class RandomFeatures:
                 f"unknown activation {self.activation!r}: choose one of "
                 f"{', '.join(ACTIVATIONS)}, or pass a tessella.Activation"
             )
+
+    def __repr__(self) -> str:
+        return as_written(self)
+
+    @property
+    def in_words(self) -> str:
+        """How many of which kind."""
+        depth = f" of depth {self.depth}" if self.depth > 1 else ""
+        return f"{self.count:,} {self.function.name} features{depth}"
 
     @property
     def columns(self) -> int:
@@ -171,16 +198,16 @@ class RandomFeatures:
 def shallow_derivatives(
     activation: Activation,
     layer: Layer,
-    z: list[Any],
-    rates: list[Any],
+    z: Sequence[AnyArray],
+    rates: Sequence[AnyArray],
     gammas: tuple[Orders, ...],
-) -> dict[Orders, Any]:
+) -> dict[Orders, AnyArray]:
     """D^gamma act(w.z + b) = prod_i (w_i rate_i)^gamma_i act^(|gamma|), (..., K, m).
 
     `z` are the normalised coordinates (one (..., m) array per axis) and `rates` are dz_i/dx_i;
     leading axes count subdomains, of which the layer then has as many.
     """
-    s = layer.biases[..., None] + sum(
+    s = layer.biases[..., None] + added(
         layer.weights[..., i, None] * z_i[..., None, :] for i, z_i in enumerate(z)
     )
     values = activation.derivatives(s, max(sum(g) for g in gammas))
@@ -193,23 +220,26 @@ def shallow_derivatives(
     }
 
 
+Coordinates = tuple[AnyArray, ...]
+
+
 def deep_derivatives(
     activation: Activation,
     layers: tuple[Layer, ...],
-    z: list[jax.Array],
-    rates: list[jax.Array],
+    z: Sequence[AnyArray],
+    rates: Sequence[AnyArray],
     gammas: tuple[Orders, ...],
-) -> dict[Orders, jax.Array]:
+) -> dict[Orders, AnyArray]:
     """The same for any depth, by forward-mode differentiation along the axes."""
 
-    def network(coordinates: tuple[jax.Array, ...]) -> jax.Array:
-        state = jnp.stack(coordinates, axis=-2)
+    def network(coordinates: Coordinates) -> AnyArray:
+        state: AnyArray = jnp.stack(coordinates, axis=-2)
         for layer in layers:
             state = activation.derivatives(layer.weights @ state + layer.biases[..., None], 0)[0]
         return state
 
-    def along(f: Callable[[tuple[jax.Array, ...]], jax.Array], axis: int):  # type: ignore[no-untyped-def]
-        def derivative(coordinates: tuple[jax.Array, ...]) -> jax.Array:
+    def along(f: Callable[[Coordinates], AnyArray], axis: int) -> Callable[[Coordinates], AnyArray]:
+        def derivative(coordinates: Coordinates) -> AnyArray:
             tangent = tuple(
                 jnp.full_like(c, rates[i] if i == axis else 0.0) for i, c in enumerate(coordinates)
             )
@@ -219,7 +249,7 @@ def deep_derivatives(
 
     found = {}
     for gamma in gammas:
-        f = network
+        f: Callable[[Coordinates], AnyArray] = network
         for axis, order in enumerate(gamma):
             for _ in range(order):
                 f = along(f, axis)

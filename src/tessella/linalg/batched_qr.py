@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tessella.machine.arrays import backend
+from tessella.machine import device
 
 PANEL = 32
 """Reflections applied at a time; the number of columns is a multiple of it."""
@@ -46,8 +46,8 @@ def padded_choice(which: np.ndarray) -> np.ndarray:
 
 
 def preferred() -> bool:
-    """Whether batches on the device are faster than LAPACK on the host: on a GPU."""
-    return backend() == "gpu"
+    """Whether batches on the device are faster than LAPACK on the host."""
+    return device.preferred().batches
 
 
 class Reflections(NamedTuple):

@@ -4,13 +4,13 @@ blocks are padded."""
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.machine.arrays import Array, backend, on_device, on_host
+from tessella.machine.arrays import AnyArray, Array, namespace, on_device
+from tessella.machine.device import on_host, preferred
 
 UNROLL = 32
 """Blocks of at most this many columns are contracted by fused sums, wider ones by matrix products,
@@ -78,27 +78,25 @@ SAME = 1e-11
 """Two matrices are one if no number differs by more than this part of the largest."""
 
 
-def same_numbers(a: Array | jax.Array, b: Array | jax.Array) -> bool:
+def same_numbers(a: AnyArray, b: AnyArray) -> bool:
     """Equal up to the rounding that a shift of all points makes."""
     if a.shape != b.shape:
         return False
     if not a.size:
         return True
-    apart: Any = abs(a - b)
-    size: Any = abs(a)
-    return bool(apart.max() <= SAME * size.max())
+    xp = namespace(a)
+    return bool(xp.abs(a - b).max() <= SAME * xp.abs(a).max())
 
 
 def bucket(heights: Sequence[int] | np.ndarray, width: int, most: int | None = None) -> np.ndarray:
     """Padded height for every block: at most `most` different ones, with the least padding.
 
-    By default three, and one on a GPU, where padding costs less than more kernels. Every further
-    height costs compilation, so one is kept for all while its padding is small (half a million
-    entries, or a twentieth of the whole).
+    By default as many as the device prefers. Every further height costs compilation, so one is
+    kept for all while its padding is small (half a million entries, or a twentieth of the whole).
     """
     heights = np.asarray(heights)
     if most is None:
-        most = 1 if backend() == "gpu" else 3
+        most = preferred().heights
     distinct, number = np.unique(heights, return_counts=True)
     whole = int(distinct[-1])
     true = int((distinct * number).sum())

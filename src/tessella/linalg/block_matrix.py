@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -32,7 +32,9 @@ from tessella.linalg.block_kernels import (
     scaled_rows,
     squared_sums,
 )
-from tessella.machine.arrays import Array, on_device, on_host, some
+from tessella.machine.arrays import AnyArray, Array, on_device, some
+from tessella.machine.device import on_host
+from tessella.machine.printing import counted, megabytes, times
 
 
 class Group(NamedTuple):
@@ -68,7 +70,7 @@ class Block(NamedTuple):
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["groups", "lookup"], meta_fields=["shape"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class BlockMatrix:
     """The matrix; `lookup` (see `with_lookup`) turns the scatter of its product into a gather."""
 
@@ -76,7 +78,18 @@ class BlockMatrix:
     shape: tuple[int, int]
     lookup: Lookup | None = None
 
-    def matvec(self, v: Any) -> jax.Array:
+    def __repr__(self) -> str:
+        return f"BlockMatrix of {times(self.shape)}, {self.contents}"
+
+    @property
+    def contents(self) -> str:
+        """How many blocks of which size, and what they take."""
+        shapes = [g.values.shape for g in self.groups]
+        count = counted(sum(B for B, _, _ in shapes), "block")
+        height, width = (max((shape[axis] for shape in shapes), default=0) for axis in (2, 1))
+        return f"{count} of up to {height:,} x {width:,} ({megabytes(self.stored_bytes)})"
+
+    def matvec(self, v: AnyArray) -> jax.Array:
         """M v."""
         if not self._by_numpy(v):
             return self._compiled_matvec(v)
@@ -86,7 +99,7 @@ class BlockMatrix:
             out += np.bincount(np.asarray(g.rows).ravel(), local.ravel(), self.shape[0])
         return on_device(out)
 
-    def rmatvec(self, u: Any) -> jax.Array:
+    def rmatvec(self, u: AnyArray) -> jax.Array:
         """M^T u."""
         if not self._by_numpy(u):
             return self._compiled_rmatvec(u)
@@ -96,7 +109,7 @@ class BlockMatrix:
             out += np.bincount(np.asarray(g.columns).ravel(), local.ravel(), self.shape[1])
         return on_device(out)
 
-    def _by_numpy(self, vector: Any) -> bool:
+    def _by_numpy(self, vector: AnyArray) -> bool:
         """Whether a product can do without XLA, which would compile it for this pattern first."""
         return on_host(vector, *(g.values for g in self.groups))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cython_lapack
@@ -29,7 +28,7 @@ def _routine(name: str, arguments: int) -> Callable[..., None]:
     return ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * arguments)(address)
 
 
-def _int(n: int) -> Any:
+def _int(n: int) -> object:
     return ctypes.byref(ctypes.c_int(n))
 
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from scipy.linalg.lapack import dtrtrs
 
-from tessella.machine.arrays import on_device, on_host
+from tessella.machine.arrays import AnyArray, on_device
+from tessella.machine.device import on_host
+from tessella.machine.printing import counted
 
 
 class TriangularGroup(NamedTuple):
@@ -23,7 +25,7 @@ class TriangularGroup(NamedTuple):
 
 
 @partial(jax.tree_util.register_dataclass, data_fields=["groups"], meta_fields=["size"])
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class TriangularBlocks:
     """S^-1 = sum_j W_j^T R_j^-1 W_j of the paper, applied by back-substitution and never formed.
 
@@ -34,7 +36,11 @@ class TriangularBlocks:
     groups: tuple[TriangularGroup, ...]
     size: int
 
-    def apply(self, y: Any) -> jax.Array:
+    def __repr__(self) -> str:
+        count = sum(len(g.R) for g in self.groups)
+        return f"TriangularBlocks of {self.size:,} unknowns, {counted(count, 'block')}"
+
+    def apply(self, y: AnyArray) -> jax.Array:
         """a = S^-1 y."""
         return self._solve(y, transpose=False)
 
@@ -42,7 +48,7 @@ class TriangularBlocks:
         """S^-T a."""
         return self._solve(a, transpose=True)
 
-    def _solve(self, x: Any, transpose: bool) -> jax.Array:
+    def _solve(self, x: AnyArray, transpose: bool) -> jax.Array:
         if not on_host(x, *(g.R for g in self.groups)):
             return self._compiled_solve(x, transpose)
         out, own = np.zeros(self.size), np.asarray(x)
@@ -64,7 +70,7 @@ class TriangularBlocks:
         return on_device(out)
 
     @partial(jax.jit, static_argnames="transpose")
-    def _compiled_solve(self, x: Any, transpose: bool) -> jax.Array:
+    def _compiled_solve(self, x: jax.Array, transpose: bool) -> jax.Array:
         out = jnp.zeros(self.size)
         for g in self.groups:
             local = jnp.where(g.filled, x[g.columns], 0.0)
@@ -78,7 +84,7 @@ class TriangularBlocks:
 class Unpreconditioned:
     """The identity: the solver's unknowns are the coefficients."""
 
-    def apply(self, y: Any) -> Any:
+    def apply(self, y: AnyArray) -> AnyArray:
         return y
 
     def adjoint(self, a: jax.Array) -> jax.Array:

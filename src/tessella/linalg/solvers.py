@@ -7,6 +7,7 @@ right-hand side) and `solve(state, b, monitor, progress)`, and one line in the r
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Protocol
 
 from tessella.linalg.block_matrix import BlockMatrix
@@ -51,7 +52,7 @@ NAMES = [
 def by_name(
     name: str,
     sigma: float,
-    options: dict[str, Any] | None = None,
+    options: Mapping[str, object] | None = None,
     others: tuple[str, ...] = (),
 ) -> tuple[RRQR | Unfiltered, Solver | None]:
     """Filter and solver that a name stands for; None is `auto`, decided once the matrix is known.

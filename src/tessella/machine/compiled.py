@@ -1,16 +1,63 @@
-"""Compiled programs kept on disk, so that the next process need not compile them again."""
+"""Compiled programs: some kept in memory, all on disk, so that the next process has them too."""
 
 from __future__ import annotations
 
 import hashlib
 import os
 import platform
+from collections.abc import Callable, Hashable
+from functools import wraps
 from pathlib import Path
+from typing import ParamSpec, TypeVar
 
 import jax
 
+P = ParamSpec("P")
+R = TypeVar("R")
+
 WORTH_KEEPING = 0.05
 """Seconds of compilation from which a program is kept."""
+
+
+def compiled(most: int, static: tuple[int, ...] = ()) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """`jax.jit` that keeps the programs of the last `most` kinds of arguments.
+
+    JAX keeps every program for good, about 3 MB each, one for every shape of the arguments; one
+    that is asked for again comes from disk. `static` are the places of arguments that are compiled
+    in.
+    """
+
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        known: dict[Hashable, Callable[P, R]] = {}
+
+        def fresh() -> Callable[P, R]:
+            # JAX frees the programs of a function that nobody holds any more.
+            @wraps(function)
+            def own(*arguments: P.args, **named: P.kwargs) -> R:
+                return function(*arguments, **named)
+
+            return jax.jit(own, static_argnums=static)
+
+        @wraps(function)
+        def bounded(*arguments: P.args, **named: P.kwargs) -> R:
+            leaves, structure = jax.tree.flatten((arguments, named))
+            kind = (structure, *map(_kind, leaves))
+            program = known.pop(kind, None) or fresh()
+            known[kind] = program  # the last one used is the last to go
+            while len(known) > most:
+                known.pop(next(iter(known)))
+            return program(*arguments, **named)
+
+        return bounded
+
+    return decorate
+
+
+def _kind(leaf: object) -> Hashable:
+    """What two arguments have in common that run through one program."""
+    if isinstance(leaf, float | int):
+        return isinstance(leaf, float)
+    return (leaf.shape, leaf.dtype) if hasattr(leaf, "shape") and hasattr(leaf, "dtype") else leaf
 
 
 def keep_compiled() -> Path | None:

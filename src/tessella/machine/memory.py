@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-from tessella.machine.arrays import device
+from tessella.machine.device import device
 
 _LIMIT: ContextVar[int | None] = ContextVar("limit", default=None)
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
-from typing import Any, TypeVar
+from typing import Protocol, TypeVar
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -61,8 +61,12 @@ def single_threaded_blas() -> Iterator[None]:
         _LIMITED.reset(token)
 
 
+class _Libraries(Protocol):
+    def limit(self, *, limits: int, user_api: str) -> AbstractContextManager[object]: ...
+
+
 @cache
-def _controller() -> Any:
+def _controller() -> _Libraries | None:
     """The loaded BLAS libraries, looked up once: the look-up is slow and locks the loader."""
     try:
         from threadpoolctl import ThreadpoolController

@@ -26,7 +26,7 @@ from tessella.networks.training import (
     begin,
     train,
 )
-from tessella.overlap.basis import Basis, with_layers
+from tessella.overlap.basis import Basis
 from tessella.overlap.points import Grid, Rows
 from tessella.overlap.system import Weighed, evaluate_matrix, weigh
 from tessella.problem.operators import Identity
@@ -134,7 +134,7 @@ def least_squares(
 def as_basis(basis: Basis, parameters: Parameters) -> tuple[Basis, Array]:
     """A network is a basis and its coefficients: hidden layers and output layer."""
     layers = tuple(Layer(np.asarray(w), np.asarray(b)) for w, b in parameters.layers)
-    return with_layers(basis, layers), np.asarray(parameters.output).ravel()
+    return basis.with_layers(layers), np.asarray(parameters.output).ravel()
 
 
 def _monitor(problem: Problem, basis: Basis, at: Array | None) -> Monitor | None:

@@ -16,7 +16,7 @@ from tessella.features.random_features import (
     shallow_derivatives,
 )
 from tessella.geometry.functions import Orders
-from tessella.machine.arrays import on_device
+from tessella.machine.arrays import AnyArray, on_device
 from tessella.overlap.basis import Basis
 
 
@@ -85,7 +85,7 @@ def _carry_operator(
     Ls: Any = None
     Lf: Any = None
     Q: Any = None
-    Df: dict[int, jax.Array] = {}
+    Df: dict[int, AnyArray] = {}
     for level, (W, b) in enumerate(layers):
         if level == 0:
             # D_i s = W_i is the same everywhere, which leaves three products with small matrices.

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
+from tessella.machine.printing import times
 
 Index = NDArray[np.int64]
 
 
-@dataclass(frozen=True, init=False)
+@dataclass(frozen=True, init=False, repr=False)
 class Decomposition:
     """Regular overlapping decomposition of a box (the paper's equation for Omega_j).
 
@@ -30,6 +31,11 @@ class Decomposition:
     overlap couples more subdomains at every point. `subdomains` and `overlap` are one number for
     all axes or one per axis. An axis with one subdomain is not divided at all. Along a periodic
     axis the spacing is (b - a) / S and the subdomains wrap around.
+
+    >>> import tessella as ts
+    >>> boxes = ts.Decomposition(ts.Box(x=(0, 1), y=(0, 3)), (5, 4), overlap=2)
+    >>> boxes.count, boxes.spacing.tolist(), boxes.half_width.tolist()
+    (20, [0.25, 1.0], [0.25, 1.0])
     """
 
     side_by_side: ClassVar[bool] = False
@@ -64,6 +70,19 @@ class Decomposition:
         object.__setattr__(self, "overlap", tuple(float(v) for v in overlaps))
         assert len(self.subdomains) == len(self.overlap) == d
         self._check_periodic()
+
+    def __repr__(self) -> str:
+        divided = f"{self.domain!r} in {times(self.subdomains)} subdomains"
+        return f"Decomposition of {divided}, overlap {_plain(self.overlap)}"
+
+    @property
+    def in_words(self) -> str:
+        """How many subdomains there are, and how they lie."""
+        if self.count == 1:
+            return "one subdomain"
+        if self.side_by_side:
+            return f"{self.count:,} subdomains side by side"
+        return f"{times(self.subdomains)} overlapping subdomains"
 
     def _check_periodic(self) -> None:
         """A subdomain of a periodic axis must not meet itself."""

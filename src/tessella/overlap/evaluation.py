@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import numpy as np
@@ -21,7 +23,9 @@ from tessella.features.random_features import (
     shallow_derivatives,
 )
 from tessella.geometry.functions import Orders
-from tessella.machine.arrays import Array, backend, namespace
+from tessella.machine.arrays import AnyArray, Array, added, namespace
+from tessella.machine.compiled import compiled
+from tessella.machine.device import on_host
 from tessella.overlap.basis import Basis
 from tessella.overlap.enriched import enriched_values
 from tessella.overlap.windows import bump, bump_sums, quotient
@@ -47,26 +51,90 @@ class Placed(NamedTuple):
     """Blocks and their points: centres and half widths (B, d), rows (B, m) into the points, heights
     (B,)."""
 
-    centres: Any
-    half_widths: Any
-    periods: Any
-    rows: Any
-    heights: Any
-    points: Any
+    centres: AnyArray
+    half_widths: AnyArray
+    periods: AnyArray
+    rows: np.ndarray | jax.Array
+    heights: np.ndarray | jax.Array
+    points: AnyArray
+
+    @staticmethod
+    def of(
+        basis: Basis, subdomains: np.ndarray, rows: np.ndarray, heights: np.ndarray, points: Array
+    ) -> Placed:
+        own = basis.decomposition
+        centres, half_widths = own.centres[subdomains], own.half_widths[subdomains]
+        return Placed(centres, half_widths, own.domain.periods, rows, heights, points)
 
 
-def _placed(
-    basis: Basis, subdomains: np.ndarray, rows: np.ndarray, heights: np.ndarray, points: Array
-) -> Placed:
-    own = basis.decomposition
-    return Placed(
-        own.centres[subdomains],
-        own.half_widths[subdomains],
-        own.domain.periods,
-        rows,
-        heights,
-        points,
-    )
+@dataclass(frozen=True)
+class ProductRule:
+    """D^alpha (w f) for some alphas, by derivatives of a window w and of any function f.
+
+    Along axes that are not `divided` w is constant.
+    """
+
+    alphas: tuple[Orders, ...]
+    divided: tuple[bool, ...]
+
+    @property
+    def gammas(self) -> tuple[Orders, ...]:
+        """The derivatives of f."""
+        return orders_below(self.alphas, self.divided)
+
+    def contributes(self, alpha: Orders, gamma: Orders) -> bool:
+        """Whether D^gamma f is in D^alpha (w f)."""
+        return all(
+            g <= a if cut else g == a for a, g, cut in zip(alpha, gamma, self.divided, strict=True)
+        )
+
+    def on_feature(
+        self, placed: Placed, window_sums: AnyArray, coefficients: AnyArray
+    ) -> tuple[list[AnyArray], dict[Orders, AnyArray]]:
+        """The points of every block, axis by axis, and c_gamma with sum_alpha coefficient
+        D^alpha (w f) = sum_gamma c_gamma D^gamma f there, for the window w of its subdomain and any
+        f: all (B, m)."""
+        centres, half_widths, periods, rows, heights, points = placed
+        xp = namespace(points)
+        c = coefficients[:, rows] * (np.arange(rows.shape[1]) < heights[:, None])
+        x: list[AnyArray] = []
+        windows: list[list[AnyArray]] = []
+        for i, divided in enumerate(self.divided):
+            centre = centres[:, i, None]
+            # Moved by whole periods to where they are closest to the centre.
+            period = xp.where(periods[i] > 0, periods[i], xp.inf)
+            turns = xp.round((points[rows, i] - centre) / period)
+            x.append(points[rows, i] - turns * periods[i])
+            orders = max(a[i] for a in self.alphas)
+            windows.append([])
+            if divided:
+                top = bump(x[i], centre, half_widths[:, i, None], orders)
+                windows[i] = quotient(top, list(window_sums[i, : orders + 1][:, rows]))
+
+        def window(orders: tuple[int, ...]) -> AnyArray | int:
+            return math.prod(windows[i][k] for i, k in enumerate(orders) if self.divided[i])
+
+        # D^alpha (w f) = sum over gamma <= alpha of binom(alpha, gamma) D^(alpha-gamma) w D^gamma f
+        return x, {
+            gamma: sum(
+                (
+                    _binomial(alpha, gamma) * c[k] * window(_minus(alpha, gamma))
+                    for k, alpha in enumerate(self.alphas)
+                    if self.contributes(alpha, gamma)
+                ),
+                xp.zeros(rows.shape),
+            )
+            for gamma in self.gammas
+        }
+
+
+@dataclass(frozen=True)
+class Formula:
+    """What basis functions are made of, and what of them is asked; another one is compiled anew."""
+
+    rule: ProductRule
+    activation: Activation
+    constant: bool
 
 
 def evaluate_blocks(
@@ -77,115 +145,73 @@ def evaluate_blocks(
     points: Array,
     tables: Tables,
     symbol: dict[Orders, Array],
-) -> Any:
+) -> AnyArray:
     """sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at points[rows[b]] for b over `subdomains`.
 
     Shape (B, C, m): for each block, one line per column of the system, points along the last axis
     so that vector units run along them; enrichment comes last. Block b has heights[b] <= m rows;
     the rest is zero padding. `tables` come from `basis_tables`. Small blocks are NumPy's.
     """
-    alphas = tuple(sorted(symbol))
-    layers = tuple(
-        Layer(layer.weights[subdomains], layer.biases[subdomains]) for layer in basis.layers
-    )
+    rule = product_rule(basis, symbol)
     arguments = (
-        alphas,
-        basis.features.function,
-        basis.features.constant,
-        basis.decomposition.windowed,
-        _placed(basis, subdomains, rows, heights, points),
-        layers,
+        Formula(rule, basis.features.function, basis.features.constant),
+        Placed.of(basis, subdomains, rows, heights, points),
+        tuple(Layer(layer.weights[subdomains], layer.biases[subdomains]) for layer in basis.layers),
         basis.active[subdomains],
         tables,
-        np.stack([symbol[a] for a in alphas]),
+        np.stack([symbol[a] for a in rule.alphas]),
     )
-    if by_numpy(basis, rows.size, alphas):
+    if by_numpy(basis, rows.size, rule.alphas):
         return _blocks(*arguments)
     return _compiled_blocks(*arguments)
 
 
+def product_rule(basis: Basis, symbol: Iterable[Orders]) -> ProductRule:
+    """The rule for these derivatives of the basis functions."""
+    return ProductRule(tuple(sorted(symbol)), basis.decomposition.windowed)
+
+
 def by_numpy(basis: Basis, places: int, alphas: tuple[Orders, ...]) -> bool:
     """Whether blocks with so many places for points are evaluated without XLA, in any shape."""
-    if backend() != "cpu":
+    if not on_host():
         return False
-    work = places * basis.width * len(orders_below(alphas, basis.decomposition.windowed))
+    work = places * basis.width * len(product_rule(basis, alphas).gammas)
     return len(basis.layers) == 1 and basis.features.function.plain and work <= SMALL
 
 
 def _blocks(
-    alphas: tuple[Orders, ...],
-    activation: Activation,
-    constant: bool,
-    divided: tuple[bool, ...],
+    formula: Formula,
     placed: Placed,
     layers: tuple[Layer, ...],
-    present: Any,
+    present: AnyArray,
     tables: Tables,
-    coefficients: Any,
-) -> Any:
-    x, on_feature = _on_feature(alphas, divided, placed, tables.window_sums, coefficients)
+    coefficients: AnyArray,
+) -> AnyArray:
+    x, on_feature = formula.rule.on_feature(placed, tables.window_sums, coefficients)
     gammas = tuple(on_feature)
     centres, half_widths = placed.centres, placed.half_widths
     axes = range(centres.shape[1])
     z = [(x[i] - centres[:, i, None]) / half_widths[:, i, None] for i in axes]
     rates = [1.0 / half_widths[:, i, None] for i in axes]
     if len(layers) == 1:
-        phi = shallow_derivatives(activation, layers[0], z, rates, gammas)
+        phi = shallow_derivatives(formula.activation, layers[0], z, rates, gammas)
     else:
-        phi = deep_derivatives(activation, layers, z, rates, gammas)
-    parts: list[Any] = [sum(phi[g] * on_feature[g][:, None, :] for g in gammas)]
-    if constant:
+        phi = deep_derivatives(formula.activation, layers, z, rates, gammas)
+    parts = [added(phi[g] * on_feature[g][:, None, :] for g in gammas)]
+    if formula.constant:
         parts.append(on_feature[(0,) * len(axes)][:, None, :])
     if len(tables.enriched):
         psi = tables.enriched[:, :, placed.rows].swapaxes(0, 2)  # (B, G, E, m)
-        psi = sum(psi[:, k] * on_feature[g][:, None, :] for k, g in enumerate(gammas))
-        parts.append(psi * present[:, :, None])
+        made = added(psi[:, k] * on_feature[g][:, None, :] for k, g in enumerate(gammas))
+        parts.append(made * present[:, :, None])
     return parts[0] if len(parts) == 1 else namespace(x[0]).concatenate(parts, axis=1)
 
 
-_compiled_blocks = jax.jit(_blocks, static_argnums=(0, 1, 2, 3))
+PROGRAMS = 32
+"""Most of them at a time: a solve needs one for each height of blocks, unknown and level, and those
+of a second opinion."""
 
-
-def _on_feature(
-    alphas: tuple[Orders, ...],
-    divided: tuple[bool, ...],
-    placed: Placed,
-    window_sums: Any,
-    coefficients: Any,
-) -> tuple[list[Any], dict[Orders, Any]]:
-    """The points of every block, axis by axis, and c_gamma with sum_alpha coefficient D^alpha (w f)
-    = sum_gamma c_gamma D^gamma f there, for the window w of its subdomain and any f: all (B, m).
-    """
-    centres, half_widths, periods, rows, heights, points = placed
-    xp = namespace(points)
-    c = coefficients[:, rows] * (np.arange(rows.shape[1]) < heights[:, None])
-    x: list[Any] = []
-    windows: list[list[Any]] = []
-    for i in range(points.shape[1]):
-        centre = centres[:, i, None]
-        # Moved by whole periods to where they are closest to the centre.
-        turns = xp.round((points[rows, i] - centre) / xp.where(periods[i] > 0, periods[i], xp.inf))
-        x.append(points[rows, i] - turns * periods[i])
-        orders = max(a[i] for a in alphas)
-        windows.append([])
-        if divided[i]:
-            top = bump(x[i], centre, half_widths[:, i, None], orders)
-            windows[i] = quotient(top, list(window_sums[i, : orders + 1][:, rows]))
-
-    # D^alpha (w f) = sum over gamma <= alpha of binom(alpha, gamma) D^(alpha - gamma) w D^gamma f
-    return x, {
-        gamma: sum(
-            (
-                _binomial(alpha, gamma)
-                * c[k]
-                * math.prod(windows[i][alpha[i] - gamma[i]] for i in range(len(x)) if divided[i])
-                for k, alpha in enumerate(alphas)
-                if _contributes(alpha, gamma, divided)
-            ),
-            xp.zeros(rows.shape),
-        )
-        for gamma in orders_below(alphas, divided)
-    }
+_compiled_blocks = compiled(PROGRAMS, static=(0,))(_blocks)
 
 
 def orders_below(alphas: tuple[Orders, ...], divided: tuple[bool, ...]) -> tuple[Orders, ...]:
@@ -201,9 +227,8 @@ def orders_below(alphas: tuple[Orders, ...], divided: tuple[bool, ...]) -> tuple
     return tuple(sorted(found))
 
 
-def _contributes(alpha: Orders, gamma: Orders, divided: tuple[bool, ...]) -> bool:
-    """Whether D^gamma f is in D^alpha (w f)."""
-    return all(g <= a if cut else g == a for a, g, cut in zip(alpha, gamma, divided, strict=True))
+def _minus(alpha: Orders, gamma: Orders) -> Orders:
+    return tuple(a - g for a, g in zip(alpha, gamma, strict=True))
 
 
 def _binomial(alpha: Orders, gamma: Orders) -> int:
@@ -224,25 +249,18 @@ def window_coefficients(
     Shape (B, G, m), with sum_alpha symbol[alpha] D^alpha (omega_j f) = sum_gamma c_gamma D^gamma f
     for any f. Arguments as in `evaluate_blocks`, of the tables the windows' only; padding is zero.
     """
-    alphas = tuple(sorted(symbol))
+    rule = product_rule(basis, symbol)
+    placed = Placed.of(basis, subdomains, rows, heights, points)
     return _window_coefficients(
-        alphas,
-        basis.decomposition.windowed,
-        _placed(basis, subdomains, rows, heights, points),
-        window_sums,
-        np.stack([symbol[a] for a in alphas]),
+        rule, placed, window_sums, np.stack([symbol[a] for a in rule.alphas])
     )
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@partial(jax.jit, static_argnums=0)
 def _window_coefficients(
-    alphas: tuple[Orders, ...],
-    divided: tuple[bool, ...],
-    placed: Placed,
-    window_sums: Any,
-    coefficients: Any,
+    rule: ProductRule, placed: Placed, window_sums: jax.Array, coefficients: jax.Array
 ) -> jax.Array:
-    _, found = _on_feature(alphas, divided, placed, window_sums, coefficients)
+    _, found = rule.on_feature(placed, window_sums, coefficients)
     return jax.numpy.stack(list(found.values()), axis=1)
 
 
@@ -257,12 +275,12 @@ def basis_tables(basis: Basis, points: Array, symbol: dict[Orders, Array]) -> Ta
     sums = window_tables(basis, points, symbol)
     if not basis.enrichment:
         return Tables(sums, np.zeros((0, 0, len(points))))
-    divided = basis.decomposition.windowed
+    rule = product_rule(basis, symbol)
     used = {alpha: np.asarray(c) != 0 for alpha, c in symbol.items()}
     needed = {
         gamma: np.logical_or.reduce(
-            [u & _contributes(alpha, gamma, divided) for alpha, u in used.items()]
+            [u & rule.contributes(alpha, gamma) for alpha, u in used.items()]
         )
-        for gamma in orders_below(tuple(sorted(symbol)), divided)
+        for gamma in rule.gammas
     }
     return Tables(sums, enriched_values(basis.decomposition, basis.enrichment, points, needed))

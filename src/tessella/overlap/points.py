@@ -12,6 +12,7 @@ import numpy as np
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
+from tessella.machine.printing import as_written, counted
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.quadrature import quadrature
 from tessella.problem.conditions import IntegralCondition
@@ -19,7 +20,7 @@ from tessella.problem.problem import Problem
 from tessella.problem.statement import Statement
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """One equation or condition and the points where it is enforced.
 
@@ -33,12 +34,15 @@ class Rows:
     measure: Array | None = None
     shares: Array | None = None
 
+    def __repr__(self) -> str:
+        return f"Rows of {self.source.name!r} at {counted(len(self.points), 'point')}"
+
     def mean(self, values: Array) -> float:
         """Of values at the points."""
         return float(np.average(values, weights=self.shares))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Grid:
     """The paper's regular grid, end points included.
 
@@ -47,6 +51,11 @@ class Grid:
     each axis gets oversampling^(1/d) times as many. At 1 the system interpolates and its exact
     solution is poor; 2 or more gives a genuine least-squares problem (4 costs more and gains
     little). `points_per_axis` overrides the rule. Faces carry the same grid.
+
+    >>> import tessella as ts
+    >>> boxes = ts.Decomposition(ts.Box(x=(0, 1), y=(0, 1)), (8, 2))
+    >>> ts.Grid(oversampling=4).counts(ts.Basis(boxes, ts.RandomFeatures(24)))
+    (80, 20)
     """
 
     oversampling: float = 1.0
@@ -61,6 +70,9 @@ class Grid:
                 raise ValueError(
                     f"points_per_axis must be whole numbers >= 1, got {self.points_per_axis!r}"
                 )
+
+    def __repr__(self) -> str:
+        return as_written(self)
 
     def counts(self, basis: AnyBasis) -> tuple[int, ...]:
         decomposition = basis.decomposition

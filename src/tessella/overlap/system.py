@@ -20,6 +20,7 @@ from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_s
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine.arrays import Array, leading, on_device
+from tessella.machine.printing import counted
 from tessella.overlap.basis import AnyBasis, Basis, Multilevel, per_field
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.enriched import scales
@@ -46,7 +47,7 @@ class Total(NamedTuple):
     weight: float | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class LeastSquares:
     """min |M a - h|, with the rows of each equation and condition and their weights.
 
@@ -60,6 +61,16 @@ class LeastSquares:
     weights: dict[str, float]
     totals: tuple[Total, ...] = ()
     scales: Array | None = None
+
+    def __repr__(self) -> str:
+        rows = {name: own.stop - own.start for name, own in self.parts.items()}
+        rows |= {total.name: 1 for total in self.totals}
+        parts = ", ".join(
+            f"{name} {counted(number, 'row')} of weight {self.weights[name]:.3g}"
+            for name, number in rows.items()
+        )
+        size = " and ".join(map(counted, self.M.shape, ("row", "column")))
+        return f"LeastSquares of {size}, {self.M.contents}: {parts}"
 
     @property
     def rows(self) -> int:
@@ -95,7 +106,7 @@ class LeastSquares:
         return Bordered(*parts, len(self.totals[0].row)) if self.totals else Reduced(*parts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Reduced:
     """What a solver gets, min |Q y - h|, and how its unknowns y give the coefficients."""
 
@@ -103,6 +114,9 @@ class Reduced:
     h: Array
     kept: np.ndarray
     preconditioner: Preconditioner
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}: {len(self.kept):,} columns kept of {self.Q!r}"
 
     def coefficients(self, y: Array) -> Array:
         return np.asarray(self.preconditioner.apply(y))
@@ -116,7 +130,7 @@ class Reduced:
         return self
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Bordered(Reduced):
     """A system whose unknowns beyond the first `columns` are partial sums."""
 

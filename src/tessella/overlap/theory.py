@@ -18,7 +18,7 @@ import math
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Integral
-from typing import Any, Literal
+from typing import Literal
 
 import jax
 import numpy as np
@@ -291,7 +291,7 @@ def haar_strip(blocks: int, model: HaarModel, seed: int | np.random.Generator) -
     return BlockMatrix((group,), (J * (n - ell) + ell, J * K))
 
 
-def _whole(value: Any, name: str, least: int) -> int:
+def _whole(value: object, name: str, least: int) -> int:
     if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise ValueError(f"{name} must be a whole number >= {least}, got {value!r}")
     return int(value)

@@ -11,11 +11,10 @@ import itertools
 import math
 import operator
 from functools import cache
-from typing import Any
 
 import numpy as np
 
-from tessella.machine.arrays import Array, namespace
+from tessella.machine.arrays import AnyArray, Array, namespace
 from tessella.overlap.decomposition import Decomposition
 
 
@@ -37,11 +36,13 @@ def _bump_polynomial(order: int) -> tuple[tuple[int, int, float], ...]:
     return tuple((a, b, c) for (a, b), c in terms.items() if c)
 
 
-def bump(x: Any, centre: Any, half_width: Any, orders: int) -> list[Any]:
+def bump(
+    x: AnyArray, centre: AnyArray, half_width: AnyArray | float, orders: int
+) -> list[AnyArray]:
     """The unnormalised window along one axis and its derivatives up to `orders`; zero outside."""
     xp = namespace(x)
     h = (np.pi / 2) * (x - centre) / half_width
-    inside = abs(x - centre) < half_width
+    inside = xp.abs(x - centre) < half_width
     cos, sin = (_powers(f(h), 4) for f in (xp.cos, xp.sin))
     rate = np.pi / (2 * half_width)
     return [
@@ -50,16 +51,16 @@ def bump(x: Any, centre: Any, half_width: Any, orders: int) -> list[Any]:
     ]
 
 
-def _powers(t: Any, most: int) -> list[Any]:
+def _powers(t: AnyArray, most: int) -> list[AnyArray | float]:
     """1, t, t^2, ..., t^most."""
     return list(itertools.accumulate([t] * most, operator.mul, initial=1.0))
 
 
-def quotient(top: list[Any], bottom: list[Any]) -> list[Any]:
+def quotient(top: list[AnyArray], bottom: list[AnyArray]) -> list[AnyArray]:
     """Derivatives of top / bottom from those of both: (q b)^(k) = t^(k) solved for q^(k)."""
-    q: list[Any] = []
+    q: list[AnyArray] = []
     for k, t in enumerate(top):
-        known: Any = sum(math.comb(k, i) * q[i] * bottom[k - i] for i in range(k))
+        known = sum(math.comb(k, i) * q[i] * bottom[k - i] for i in range(k))
         q.append((t - known) / bottom[0])
     return q
 

@@ -30,7 +30,7 @@ from tessella.geometry.shapes import Ball, HalfSpace, Polygon
 from tessella.linalg.iterative.krylov import History
 from tessella.machine import archive
 from tessella.machine.arrays import Array
-from tessella.overlap.basis import AnyBasis, Basis, Fields, Multilevel, per_field, with_layers
+from tessella.overlap.basis import AnyBasis, Basis, Fields, Multilevel, per_field
 from tessella.overlap.decomposition import Decomposition
 from tessella.problem.operators import Field, Identity, Operator
 from tessella.problem.problem import Ansatz, Equation, Problem
@@ -177,7 +177,7 @@ def _arrays(solution: Solution) -> dict[str, Array]:
         arrays[f"history_{field.name}"] = getattr(solution.history, field.name)
     for k, level in enumerate(_levels(solution)):
         for i, layer in enumerate(level.layers):
-            arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = layer
+            arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"] = map(np.asarray, layer)
         if level.enrichment:
             arrays[f"enrichment_{k}"] = _probe_enrichment(level.enrichment, solution.problem.domain)
     return arrays
@@ -320,7 +320,7 @@ def _level(
     layers = tuple(
         Layer(arrays[f"weights_{k}_{i}"], arrays[f"biases_{k}_{i}"]) for i in range(features.depth)
     )
-    return with_layers(level, layers)
+    return level.with_layers(layers)
 
 
 def _functions(

@@ -7,7 +7,7 @@ from typing import Any
 
 from tessella.accuracy.estimate import disagreement
 from tessella.linalg.iterative.iteration import Progress
-from tessella.machine.arrays import on_the_cpu
+from tessella.machine.device import on_the_cpu
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.determined import contradictions

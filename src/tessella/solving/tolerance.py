@@ -28,7 +28,7 @@ from tessella.accuracy.marking import coarse_axes, split
 from tessella.cells.shelf import Shelf
 from tessella.cells.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
-from tessella.machine.arrays import on_the_cpu
+from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas

@@ -230,12 +230,12 @@ class _Climb:
         ]
         for f, front in enumerate(fronts):
             start = len(front.rows)
-            for k in front.children:
+            for k, into in zip(front.children, front.into, strict=True):
                 batch, slot = self.slot[k]
                 target, columns, rows = tables[batch]
                 child, count, kept = self.plan.fronts[k], self.left_over(k), self.kept[k]
                 target[slot] = f
-                columns[slot, child.own : len(child.columns)] = child.into_parent
+                columns[slot, child.own : len(child.columns)] = into
                 rows[slot, kept : kept + count] = start + np.arange(count)
                 start += count
         return [

@@ -12,13 +12,12 @@ touched.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tessella.linalg import batched_qr
 from tessella.linalg.block_kernels import squared_sums
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.direct import dense_qr, device_qr
@@ -27,14 +26,20 @@ from tessella.linalg.direct.device_qr import DeviceFactors
 from tessella.linalg.direct.elimination import Elimination, Front, eliminate
 from tessella.linalg.iterative.iteration import History, Monitor, Progress, SolverResult, Stop
 from tessella.machine.arrays import Array, on_device
+from tessella.machine.device import preferred
 from tessella.machine.memory import require
+from tessella.machine.printing import as_written, times
 from tessella.machine.threads import in_parallel
 
 GPU_COLUMNS = 192
 """A plan whose largest front has so many columns is worth the way to a GPU."""
 
 
-@dataclass(frozen=True)
+_PLANS: WeakKeyDictionary[BlockMatrix, dict[int, Elimination]] = WeakKeyDictionary()
+"""By matrix and size of the leaves."""
+
+
+@dataclass(frozen=True, repr=False)
 class NestedQR:
     """Direct least squares by nested-dissection QR.
 
@@ -43,6 +48,12 @@ class NestedQR:
                creates and a local filter cannot see. 1e-13 drops only what rounding has made
                meaningless; larger values regularise. Reported per level in `Factorisation.dropped`.
     leaf       parts of at most this many columns are factored as one front
+
+    >>> import tessella as ts
+    >>> problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    >>> u = ts.solve(problem, subdomains=2, features=10, solver=ts.NestedQR())
+    >>> round(float(u([[0.5]])[0]), 6)
+    -0.25
     """
 
     tolerance: float = 1e-13
@@ -62,12 +73,15 @@ class NestedQR:
         if self.leaf < 1:
             raise ValueError(f"leaf must be at least 1, got {self.leaf!r}")
 
+    def __repr__(self) -> str:
+        return as_written(self)
+
     def analyse(self, A: BlockMatrix) -> Elimination:
         """The elimination tree and what factoring along it will cost; looks at the pattern only.
 
-        The matrix keeps it, since who asks for the cost factors next.
+        It is kept as long as the matrix, since who asks for the cost factors next.
         """
-        plans: dict[int, Elimination] = A.__dict__.setdefault("_plans", {})
+        plans = _PLANS.setdefault(A, {})
         if self.leaf not in plans:
             plans[self.leaf] = eliminate(A, self.leaf)
         return plans[self.leaf]
@@ -97,7 +111,7 @@ class NestedQR:
         return SolverResult(x, 0, Stop.DIRECT, history, residual)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Factorisation:
     """All fronts, ready to solve. `dropped[level]` counts the columns found dependent there."""
 
@@ -106,6 +120,10 @@ class Factorisation:
     scale: Array
     dropped: dict[int, int]
     reused: int
+
+    def __repr__(self) -> str:
+        lost = sum(self.dropped.values())
+        return f"Factorisation of {times(self.plan.shape)}: {self.plan}; {lost:,} columns dropped"
 
     def solve(self, b: Array) -> tuple[Array, float]:
         """Least-squares solution and residual norm; b may hold several right-hand sides."""
@@ -138,19 +156,17 @@ class HostFactors:
     def solve(self, B: Array) -> tuple[Array, float]:
         """Least-squares solutions for the columns of B, and the squared norm of all residuals."""
         x = np.zeros((self.plan.shape[1], B.shape[1]))
-        finished: list[Any] = [None] * len(self.fronts)
-        handed: list[Any] = [None] * len(self.fronts)
+        finished: list[Array] = []
+        handed: dict[int, Array] = {}
         lost = float(np.sum(B[self.plan.untouched] ** 2))
         for i, (front, f) in enumerate(zip(self.plan.fronts, self.fronts, strict=True)):
-            c = np.concatenate([B[front.rows], *(handed[k] for k in front.children)])
-            for k in front.children:
-                handed[k] = None
-            finished[i], handed[i], rest = f.reduce(c)
+            c = np.concatenate([B[front.rows], *(handed.pop(k) for k in front.children)])
+            own, handed[i], rest = f.reduce(c)
+            finished.append(own)
             lost += rest
-        lost += float(np.sum(handed[-1] ** 2))
-        for i in reversed(range(len(self.fronts))):
-            front, f = self.plan.fronts[i], self.fronts[i]
-            own = f.substitute(finished[i], x[front.columns[front.own :]])
+        lost += sum(float(np.sum(rows**2)) for rows in handed.values())  # the root's
+        for front, f in zip(reversed(self.plan.fronts), reversed(self.fronts), strict=True):
+            own = f.substitute(finished.pop(), x[front.columns[front.own :]])
             x[front.columns[f.order[: f.kept]]] = own
         return x, lost
 
@@ -167,11 +183,15 @@ def factor(
             progress(done, len(plan.fronts), 1.0)
 
     factors: HostFactors | DeviceFactors
-    if batched_qr.preferred() and plan.largest >= GPU_COLUMNS:
+    if preferred().batches and plan.largest >= GPU_COLUMNS:
         factors, reused = device_qr.factor_fronts(A, plan, scale, tolerance, report), 0
     else:
-        fronts, reused = _factor_fronts(A, plan, scale, tolerance, report)
-        factors = HostFactors(plan, fronts)
+        climb = _Climb(A, plan, scale, tolerance)
+        for number, level in enumerate(plan.levels):
+            climb.factor(level)
+            report(number)
+        fronts = [climb.fronts[i] for i in range(len(plan.fronts))]
+        factors, reused = HostFactors(plan, fronts), len(climb.reused)
     dropped: dict[int, int] = {}
     for front, kept in zip(plan.fronts, factors.kept, strict=True):
         missing = front.own - kept
@@ -180,70 +200,76 @@ def factor(
     return Factorisation(plan, factors, scale, dropped, reused)
 
 
-def _factor_fronts(
-    A: BlockMatrix,
-    plan: Elimination,
-    scale: Array,
-    tolerance: float,
-    report: Callable[[int], None],
-) -> tuple[list[Any], int]:
-    """The fronts of a level in parallel, from the leaves to the root; and how many were reused."""
-    blocks = list(A.blocks())
-    fronts: list[Any] = [None] * len(plan.fronts)
-    left: list[Any] = [None] * len(plan.fronts)
-    seen: dict[Any, tuple[FrontFactor, Leftover]] = {}
-    reused: list[int] = []
-    keys: list[Any] = [None] * len(plan.fronts)
-    probe = np.random.default_rng(0).standard_normal(
-        max((f.shape[0] for f in plan.fronts), default=1)
-    )
+class _Climb:
+    """Where things are while LAPACK factors the fronts, from the leaves to the root.
 
-    single = {level[0] for level in plan.levels if len(level) == 1}
+    left    front -> the rows it hands to its parent, until that has them
+    keys    front -> what tells its numbers and its children's from others
+    seen    key -> a front of this level that was factored already
+    reused  fronts that were equal to one
+    """
 
-    def assemble(front: Front) -> Array:
-        rows = len(front.rows) + sum(left[k].rows for k in front.children)
+    def __init__(self, A: BlockMatrix, plan: Elimination, scale: Array, tolerance: float) -> None:
+        self.plan, self.scale, self.tolerance = plan, scale, tolerance
+        self.blocks = list(A.blocks())
+        self.fronts: dict[int, FrontFactor] = {}
+        self.left: dict[int, Leftover] = {}
+        self.keys: dict[int, int] = {}
+        self.seen: dict[int, tuple[FrontFactor, Leftover]] = {}
+        self.reused: list[int] = []
+        most = max((f.shape[0] for f in plan.fronts), default=1)
+        self.probe = np.random.default_rng(0).standard_normal(most)
+
+    def factor(self, level: list[int]) -> None:
+        """The fronts of a level, in parallel."""
+        work = {i: self.plan.fronts[i].flops for i in level}
+        alone = len(level) == 1
+        largest_first = sorted(level, key=lambda i: -work[i])
+        in_parallel(lambda i: self.make(i, alone), largest_first, sum(work.values()))
+        for i in level:
+            for k in self.plan.fronts[i].children:
+                del self.left[k]
+        self.seen.clear()  # it holds the triangles left over, which only the level above needs
+
+    def make(self, i: int, alone: bool) -> None:
+        """One front; the first of equal ones is factored."""
+        front = self.plan.fronts[i]
+        F = self.assemble(front)
+        key = self.keys[i] = self.key(front, F)
+        if key in self.seen:
+            self.fronts[i], self.left[i] = self.seen[key]
+            self.reused.append(i)
+            return
+        begins, start = [front.begins], len(front.rows)
+        for k, into in zip(front.children, front.into, strict=True):
+            left = self.left[k]
+            left.copy_into(F[start:], into)
+            begins.append(left.begins(into))
+            start += left.rows
+        made = dense_qr.factor(F, front.own, self.tolerance, np.concatenate(begins), alone)
+        self.seen[key] = self.fronts[i], self.left[i] = made
+
+    def assemble(self, front: Front) -> Array:
+        """Its rows of the matrix, with room for those of its children."""
+        rows = len(front.rows) + sum(self.left[k].rows for k in front.children)
         G = np.zeros((len(front.columns), rows))  # transposed, as the blocks are stored
         for piece in front.pieces:
-            block = blocks[piece.block]
-            own = slice(piece.offset, piece.offset + len(block.columns))
+            block = self.blocks[piece.block]
+            own, scale = slice(piece.offset, piece.offset + len(block.columns)), self.scale
             G[own, piece.rows] = block.values.T[:, piece.block_rows] * scale[block.columns, None]
         return G.T
 
-    def make(i: int) -> None:
-        front = plan.fronts[i]
-        F = assemble(front)
-        own_rows = len(front.rows)
-        keys[i] = (
-            F.shape,
-            front.own,
-            (probe[:own_rows] @ F[:own_rows]).tobytes(),
-            tuple((keys[k], plan.fronts[k].into_parent.tobytes()) for k in front.children),
+    def key(self, front: Front, F: Array) -> int:
+        rows = len(front.rows)
+        return hash(
+            (
+                F.shape,
+                front.own,
+                (self.probe[:rows] @ F[:rows]).tobytes(),
+                tuple(self.keys[k] for k in front.children),
+                tuple(into.tobytes() for into in front.into),
+            )
         )
-        keys[i] = hash(keys[i])
-        known = seen.get(keys[i])
-        if known is not None:
-            fronts[i], left[i] = known
-            reused.append(i)
-            return
-        begins, start = [front.begins], own_rows
-        for k in front.children:
-            left[k].copy_into(F[start:], plan.fronts[k].into_parent)
-            begins.append(left[k].begins(plan.fronts[k].into_parent))
-            start += left[k].rows
-        fronts[i], left[i] = dense_qr.factor(
-            F, front.own, tolerance, np.concatenate(begins), alone=i in single
-        )
-        seen[keys[i]] = fronts[i], left[i]
-
-    for number, level in enumerate(plan.levels):
-        work = sum(plan.fronts[i].flops for i in level)
-        in_parallel(make, sorted(level, key=lambda i: -plan.fronts[i].flops), work)
-        for i in level:
-            for k in plan.fronts[i].children:
-                left[k] = None
-        seen.clear()  # it holds the triangles left over, which only the level above needs
-        report(number)
-    return fronts, len(reused)
 
 
 def _column_scale(A: BlockMatrix) -> Array:

@@ -32,7 +32,7 @@ from tessella.linalg.iterative.iteration import (
     checked,
     right_hand_side_norm,
 )
-from tessella.linalg.iterative.krylov import lsqr_begin, lsqr_step
+from tessella.linalg.iterative.krylov import Lsqr, lsqr_begin, lsqr_step
 from tessella.machine.arrays import Array, on_device
 
 ROUNDING = 1e-15
@@ -72,8 +72,8 @@ class Deflated:
         return z + self.explained(b - self.fine.matvec(z))
 
 
-@dataclass(frozen=True)
-class DeflatedLSQR(Iterative[Deflated]):
+@dataclass(frozen=True, repr=False)
+class DeflatedLSQR(Iterative[Deflated, Lsqr]):
     """LSQR on the finest level of a `Multilevel` basis, the coarser levels eliminated by NestedQR.
 
     Iterations do not grow with the number of subdomains if the coarse level grows with it:
@@ -81,6 +81,13 @@ class DeflatedLSQR(Iterative[Deflated]):
     several coarser levels all are eliminated together. On a single level it is LSQR. Options as
     for LSQR, with less patience: an iteration costs more, and the first few do most. Raise
     `patience` to reach the optimum itself; for many digits solve directly.
+
+    >>> import tessella as ts
+    >>> boxes = ts.Decomposition(ts.Box(x=(0, 1), y=(0, 1)), 16)
+    >>> ts.Multilevel.two(ts.Basis(boxes, ts.RandomFeatures(16)))  # a basis for it
+    Multilevel of 4 x 4 + 16 x 16 overlapping subdomains, 16 tanh features each (4,624 columns)
+    >>> ts.DeflatedLSQR(patience=100)
+    DeflatedLSQR(patience=100)
     """
 
     max_iterations: int = 1_000
@@ -88,7 +95,7 @@ class DeflatedLSQR(Iterative[Deflated]):
 
     name: ClassVar[str] = "deflated-lsqr"
     chunk: ClassVar[int] = 1
-    on_host: ClassVar[bool] = True
+    compiled: ClassVar[bool] = False
     _begin = staticmethod(lsqr_begin)
     _step = staticmethod(lsqr_step)
 

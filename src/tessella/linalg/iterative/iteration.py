@@ -13,7 +13,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -26,14 +25,21 @@ from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.loops import (
     CHUNK,
-    LOOPS,
+    PROGRAMS,
+    Inner,
     Iterate,
+    Loop,
     Monitor,
+    Recurrence,
     Tests,
     run_on_host,
+    run_through,
     run_until,
 )
-from tessella.machine.arrays import Array, backend, on_device
+from tessella.machine.arrays import Array, on_device
+from tessella.machine.compiled import compiled
+from tessella.machine.device import preferred
+from tessella.machine.printing import as_written, counted
 
 SMALLEST_TOLERANCE = 1e-16
 """Positive tolerances below this could never be met in double precision."""
@@ -64,13 +70,18 @@ ADVICE = {
 }
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class History:
     """One entry per iteration; errors are NaN where they were not measured."""
 
     residual: Array = field(default_factory=lambda: np.zeros(0))
     normal_residual: Array = field(default_factory=lambda: np.zeros(0))
     error: Array = field(default_factory=lambda: np.zeros(0))
+
+    def __repr__(self) -> str:
+        made = f"History of {counted(len(self.residual), 'iteration')}"
+        fell = f", residual {self.residual[0]:.3g} to {self.residual[-1]:.3g}"
+        return made + fell if len(self.residual) else made
 
     def oracle(self) -> tuple[int, float] | None:
         """(iteration, error) of the smallest error: needs the exact solution to be picked."""
@@ -80,7 +91,7 @@ class History:
         return best + 1, float(self.error[best])
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SolverResult:
     """Unknowns and how they were found. `rule` is what the default stopping rule would have done:
     (iteration, error there) for runs that were forced to go on."""
@@ -91,6 +102,10 @@ class SolverResult:
     history: History
     residual_norm: float
     rule: tuple[int, float] | None = None
+
+    def __repr__(self) -> str:
+        made = f"{counted(self.iterations, 'iteration')}, " if self.iterations else ""
+        return f"SolverResult({made}{self.stop}, residual {self.residual_norm:.3g})"
 
     @property
     def advice(self) -> str:
@@ -107,12 +122,12 @@ class System(Protocol):
 State = TypeVar("State", bound=System)
 
 
-@dataclass(frozen=True)
-class Iterative(ABC, Generic[State]):
+@dataclass(frozen=True, repr=False)
+class Iterative(ABC, Generic[State, Inner]):
     """A solver that improves x step by step; the fields are documented at LSQR.
 
     `sizes` bounds |b| and the matrix's largest entry: beyond, its squares would underflow. `chunk`
-    iterations are made between two looks from outside; `on_host` says that they leave XLA.
+    iterations are made between two looks from outside; XLA makes them if they are `compiled`.
     """
 
     max_iterations: int = 10_000
@@ -126,7 +141,7 @@ class Iterative(ABC, Generic[State]):
     sizes: ClassVar[tuple[float, float]] = (1e-140, math.inf)
     iterative: ClassVar[bool] = True
     chunk: ClassVar[int] = CHUNK
-    on_host: ClassVar[bool] = False
+    compiled: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for what in ("max_iterations", "patience", "track_every"):
@@ -148,6 +163,9 @@ class Iterative(ABC, Generic[State]):
                     f"iteration"
                 )
 
+    def __repr__(self) -> str:
+        return as_written(self)
+
     @property
     def forced(self) -> bool:
         return self.atol == 0 and self.btol == 0
@@ -158,12 +176,12 @@ class Iterative(ABC, Generic[State]):
 
     @staticmethod
     @abstractmethod
-    def _begin(state: Any, b: jax.Array, /) -> Iterate:
+    def _begin(state: State, b: jax.Array, /) -> Iterate[Inner]:
         """x = 0 and the start of the recurrence."""
 
     @staticmethod
     @abstractmethod
-    def _step(state: Any, last: Iterate, /) -> Iterate:
+    def _step(state: State, last: Iterate[Inner], /) -> Iterate[Inner]:
         """The next iterate."""
 
     def solve(
@@ -179,43 +197,50 @@ class Iterative(ABC, Generic[State]):
         norm_b = right_hand_side_norm(b, rows, self.sizes)
         if norm_b == 0:
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
-        begin, loop = type(self)._begin, LOOPS.get(backend(), run_until)
-        if self.on_host:
-            iterate, loop = begin(state, on_device(b)), run_on_host
-        else:
-            iterate = _started(begin, state, on_device(b))
-        if bool(iterate.exhausted):
-            return SolverResult(iterate.x, 0, Stop.OPTIMUM, History(), norm_b)
+        begin, right = type(self)._begin, on_device(b)
+        start = _started(begin, state, right) if self.compiled else begin(state, right)
+        if bool(start.exhausted):
+            return SolverResult(start.x, 0, Stop.OPTIMUM, History(), norm_b)
         usual = type(self)(max_iterations=self.max_iterations)
-        atol, btol = (usual.atol, usual.btol) if self.forced else (self.atol, self.btol)
-        tests = Tests(norm_b, atol, btol, self.forced)
-        chunks: list[Array] = []
-        done, stop = 0, Stop.LIMIT
-        try:
-            while done < self.max_iterations:
-                upto = min(done + self.chunk, self.max_iterations)
-                run = loop(
-                    type(self)._step, state, monitor, iterate, done, upto, tests, self.track_every
-                )
-                iterate, made = run.last, int(run.made)
-                chunks.append(np.asarray(run.history)[:, :made])
-                done += made
-                if progress:
-                    progress(done, self.max_iterations, float(chunks[-1][0, -1]) / norm_b)
-                if int(run.stop):
-                    stop = _VERDICTS[int(run.stop)]
-                    break
-                if not self.forced and self._stagnates(np.concatenate([c[0] for c in chunks])):
-                    stop = Stop.STAGNATED
-                    break
-        except KeyboardInterrupt:
-            stop = Stop.INTERRUPTED
-        *kept, verdict = np.concatenate(chunks, axis=1) if chunks else np.zeros((4, 0))
+        rules = usual if self.forced else self
+        tests = Tests(norm_b, rules.atol, rules.btol, self.forced)
+        recurrence = Recurrence(type(self)._step, state, monitor, tests, self.track_every)
+        last, stop, (*kept, verdict) = self._iterate(recurrence, start, progress)
         history = History(*kept)
         rule = usual._rule(history, verdict) if self.forced else None
         finite = history.residual[np.isfinite(history.residual)]
-        last = float(finite[-1]) if finite.size else norm_b
-        return SolverResult(iterate.x, done, stop, history, last, rule)
+        residual = float(finite[-1]) if finite.size else norm_b
+        return SolverResult(last.x, len(verdict), stop, history, residual, rule)
+
+    def _iterate(
+        self,
+        recurrence: Recurrence[State, Inner],
+        last: Iterate[Inner],
+        progress: Progress | None,
+    ) -> tuple[Iterate[Inner], Stop, Array]:
+        """The last iterate, why it is the last, and the history, a chunk at a time."""
+        history = np.zeros((4, 0))
+        try:
+            while (done := history.shape[1]) < self.max_iterations:
+                upto = min(done + self.chunk, self.max_iterations)
+                run = self._loop()(recurrence, last, done, upto)
+                last = run.last
+                history = np.concatenate([history, run.history], axis=1)
+                if progress:
+                    relative = float(history[0, -1]) / recurrence.tests.norm_b
+                    progress(history.shape[1], self.max_iterations, relative)
+                if run.stop:
+                    return last, _VERDICTS[run.stop], history
+                if not self.forced and self._stagnates(history[0]):
+                    return last, Stop.STAGNATED, history
+        except KeyboardInterrupt:
+            return last, Stop.INTERRUPTED, history
+        return last, Stop.LIMIT, history
+
+    def _loop(self) -> Loop:
+        if not self.compiled:
+            return run_on_host
+        return run_through if preferred().blind else run_until
 
     def _stagnates(self, residual: Array) -> bool:
         if len(residual) <= self.patience:
@@ -253,7 +278,7 @@ def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> Blo
             f"of the equation and the features there"
         )
     _check_size(float(largest.max(initial=0.0)), sizes, "the matrix's largest entry")
-    return A.with_lookup() if backend() == "gpu" and A.lookup is None else A
+    return A.with_lookup() if preferred().lookups and A.lookup is None else A
 
 
 def right_hand_side_norm(
@@ -284,6 +309,8 @@ def _check_size(size: float, sizes: tuple[float, float], what: str) -> None:
 _VERDICTS = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
 
 
-@partial(jax.jit, static_argnums=0)
-def _started(begin: Callable[[Any, jax.Array], Iterate], state: Any, b: jax.Array) -> Iterate:
+@compiled(PROGRAMS, static=(0,))
+def _started(
+    begin: Callable[[State, jax.Array], Iterate[Inner]], state: State, b: jax.Array
+) -> Iterate[Inner]:
     return begin(state, b)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple, Protocol
 
 import jax
 import jax.numpy as jnp
@@ -43,6 +43,14 @@ __all__ = [
 ]
 
 
+class Products(Protocol):
+    """A matrix as these methods know it."""
+
+    def matvec(self, v: jax.Array, /) -> jax.Array: ...
+
+    def rmatvec(self, u: jax.Array, /) -> jax.Array: ...
+
+
 class _Bidiagonal(NamedTuple):
     """Golub and Kahan: A V = U B with lower bidiagonal B; alpha and beta are its newest entries.
 
@@ -66,7 +74,7 @@ class _Length(NamedTuple):
     squares: jax.Array
 
 
-class _Lsqr(NamedTuple):
+class Lsqr(NamedTuple):
     process: _Bidiagonal
     w: jax.Array
     rhobar: jax.Array
@@ -114,13 +122,13 @@ def _rotation(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arr
     return a / size, b / size, r
 
 
-def _bidiagonal_begin(A: BlockMatrix, b: jax.Array) -> _Bidiagonal:
+def _bidiagonal_begin(A: Products, b: jax.Array) -> _Bidiagonal:
     beta = jnp.linalg.norm(b)
     v = A.rmatvec(b) * _inverse(beta)
     return _Bidiagonal(b, v, jnp.linalg.norm(v), beta, jnp.zeros(()))
 
 
-def _bidiagonal_step(A: BlockMatrix, s: _Bidiagonal) -> _Bidiagonal:
+def _bidiagonal_step(A: Products, s: _Bidiagonal) -> _Bidiagonal:
     over_alpha = _inverse(s.alpha)
     u = A.matvec(s.v) * over_alpha - (s.alpha * _inverse(s.beta)) * s.u
     beta = jnp.linalg.norm(u)
@@ -129,16 +137,16 @@ def _bidiagonal_step(A: BlockMatrix, s: _Bidiagonal) -> _Bidiagonal:
     return _Bidiagonal(u, v, jnp.linalg.norm(v), beta, norm_A)
 
 
-def lsqr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
+def lsqr_begin(A: Products, b: jax.Array) -> Iterate[Lsqr]:
     s = _bidiagonal_begin(A, b)
     zero = jnp.zeros(())
     length = _Length(-jnp.ones(()), zero, zero, zero)
-    inner = _Lsqr(s, s.v * _inverse(s.alpha), s.alpha, s.beta, length)
+    inner = Lsqr(s, s.v * _inverse(s.alpha), s.alpha, s.beta, length)
     return Iterate(jnp.zeros_like(s.v), s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
 
 
-def lsqr_step(A: BlockMatrix, last: Iterate) -> Iterate:
-    t: _Lsqr = last.inner
+def lsqr_step(A: Products, last: Iterate[Lsqr]) -> Iterate[Lsqr]:
+    t = last.inner
     s = _bidiagonal_step(A, t.process)
     c, sine, rho = _rotation(t.rhobar, s.beta)
     theta, phi = sine * s.alpha, c * t.phibar
@@ -147,7 +155,7 @@ def lsqr_step(A: BlockMatrix, last: Iterate) -> Iterate:
     phibar = sine * t.phibar
     normal = phibar * s.alpha * jnp.abs(c)
     length, norm_x = _lengthened(t.length, rho, theta, phi)
-    inner = _Lsqr(s, w, -c * s.alpha, phibar, length)
+    inner = Lsqr(s, w, -c * s.alpha, phibar, length)
     return Iterate(x, phibar, normal, s.norm_A, s.norm_A * norm_x, s.alpha == 0, inner)
 
 
@@ -163,7 +171,7 @@ def _lengthened(
     return _Length(c, s, z, t.squares + z**2), norm_x
 
 
-def _lsmr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
+def _lsmr_begin(A: Products, b: jax.Array) -> Iterate[_Lsmr]:
     s = _bidiagonal_begin(A, b)
     x = jnp.zeros_like(s.v)
     zero, one = jnp.zeros(()), jnp.ones(())
@@ -187,9 +195,9 @@ def _lsmr_begin(A: BlockMatrix, b: jax.Array) -> Iterate:
     return Iterate(x, s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
 
 
-def _lsmr_step(A: BlockMatrix, last: Iterate) -> Iterate:
+def _lsmr_step(A: Products, last: Iterate[_Lsmr]) -> Iterate[_Lsmr]:
     """Fong and Saunders (2011), sections 2 and 5, with their names; no damping."""
-    t: _Lsmr = last.inner
+    t = last.inner
     s = _bidiagonal_step(A, t.process)
 
     c, sine, rho = _rotation(t.alphabar, s.beta)
@@ -231,8 +239,8 @@ def _lsmr_step(A: BlockMatrix, last: Iterate) -> Iterate:
     return Iterate(x, residual, jnp.abs(zetabar), s.norm_A, reach, s.alpha == 0, inner)
 
 
-@dataclass(frozen=True)
-class LSQR(Iterative[BlockMatrix]):
+@dataclass(frozen=True, repr=False)
+class LSQR(Iterative[BlockMatrix, Lsqr]):
     """LSQR of Paige and Saunders (1982).
 
     max_iterations  most iterations
@@ -245,6 +253,12 @@ class LSQR(Iterative[BlockMatrix]):
     track_every     measure the error every so many iterations when the exact solution is known
 
     With dependent or zero columns it finds the solution of smallest norm.
+
+    >>> import tessella as ts
+    >>> ts.LSQR(atol=1e-8)  # as in ts.solve(problem, subdomains=8, features=100, solver=...)
+    LSQR(atol=1e-08)
+    >>> ts.LSQR(max_iterations=500, atol=0, btol=0).forced
+    True
     """
 
     name: ClassVar[str] = "lsqr"
@@ -256,12 +270,16 @@ class LSQR(Iterative[BlockMatrix]):
         return checked(A, self.sizes)
 
 
-@dataclass(frozen=True)
-class LSMR(Iterative[BlockMatrix]):
+@dataclass(frozen=True, repr=False)
+class LSMR(Iterative[BlockMatrix, _Lsmr]):
     """LSMR of Fong and Saunders (2011): |A^T r| falls at every iteration, |r| nearly so.
 
     Choose it when the run is to be stopped early by atol: LSQR's |A^T r| jumps about, LSMR's does
     not. At equal iterations its residual is slightly above LSQR's. Options as for LSQR.
+
+    >>> import tessella as ts
+    >>> ts.LSMR(atol=1e-6, max_iterations=2_000)
+    LSMR(max_iterations=2000, atol=1e-06)
     """
 
     name: ClassVar[str] = "lsmr"
@@ -297,7 +315,7 @@ class NormalEquations:
         return g if self.preconditioner is None else self.preconditioner.rmatvec(g)
 
 
-def _cg_begin(system: NormalEquations, b: jax.Array) -> Iterate:
+def _cg_begin(system: NormalEquations, b: jax.Array) -> Iterate[_Cg]:
     g = system.A.rmatvec(b)
     p = system.precondition(g)
     gamma = g @ p
@@ -313,9 +331,9 @@ def _cg_begin(system: NormalEquations, b: jax.Array) -> Iterate:
     )
 
 
-def _cg_step(system: NormalEquations, last: Iterate) -> Iterate:
+def _cg_step(system: NormalEquations, last: Iterate[_Cg]) -> Iterate[_Cg]:
     """The trace of Lanczos' tridiagonal matrix, grown here, is LSQR's squared estimate of |A|."""
-    s: _Cg = last.inner
+    s = last.inner
     Ap = system.A.matvec(s.p)
     if system.gramian is None:
         q = system.A.rmatvec(Ap)
@@ -348,8 +366,8 @@ def _cg_step(system: NormalEquations, last: Iterate) -> Iterate:
     )
 
 
-@dataclass(frozen=True)
-class OnNormalEquations(Iterative[NormalEquations]):
+@dataclass(frozen=True, repr=False)
+class OnNormalEquations(Iterative[NormalEquations, _Cg]):
     """Preconditioned conjugate gradients on A^T A x = A^T b."""
 
     sizes: ClassVar[tuple[float, float]] = (1e-50, 1e50)
@@ -357,7 +375,7 @@ class OnNormalEquations(Iterative[NormalEquations]):
     _step = staticmethod(_cg_step)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CG(OnNormalEquations):
     """Conjugate gradients on the normal equations A^T A x = A^T b (a baseline of the paper).
 
@@ -370,6 +388,12 @@ class CG(OnNormalEquations):
              paper 6.0e-4; False 2.1e-4) and costs the memory of A^T A, which is checked first.
 
     Other options as for LSQR.
+
+    >>> import tessella as ts
+    >>> ts.CG(gramian=True)
+    CG(gramian=True)
+    >>> ts.CG().sizes  # between these its squares neither over- nor underflow
+    (1e-50, 1e+50)
     """
 
     gramian: bool = False

@@ -11,12 +11,16 @@ LAPACK.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple, Protocol
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+
+from tessella.machine.arrays import Array
+from tessella.machine.compiled import compiled
 
 CHUNK = 100
 """Iterations between two looks at the history."""
@@ -28,7 +32,15 @@ UNROLLED = 5
 """Iterations of the fixed loop between two looks at its counter."""
 
 
-class Iterate(NamedTuple):
+PROGRAMS = 8
+"""Systems of different shape or pattern whose programs are kept at a time."""
+
+State = TypeVar("State")
+Inner = TypeVar("Inner")
+Tree = TypeVar("Tree")
+
+
+class Iterate(NamedTuple, Generic[Inner]):
     """What every method reports after an iteration; `inner` is its own recurrence.
 
     residual, normal   |r| and |A^T r|, r = b - A x
@@ -42,7 +54,7 @@ class Iterate(NamedTuple):
     norm_A: jax.Array
     reach: jax.Array
     exhausted: jax.Array
-    inner: Any
+    inner: Inner
 
 
 class Monitor(Protocol):
@@ -60,121 +72,167 @@ class Tests(NamedTuple):
     forced: bool
 
 
-class Run(NamedTuple):
-    """`made` iterations, the last of them, the verdict that ended them (0: none), the history.
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["state", "monitor", "tests", "track_every"],
+    meta_fields=["step"],
+)
+@dataclass(frozen=True)
+class Recurrence(Generic[State, Inner]):
+    """What a loop repeats: a method's step, for its state, until a test holds.
 
-    Verdicts: 1 the residual is small, 2 a least-squares optimum, 3 not a finite number.
-    The history's rows are |r|, |A^T r|, the error (NaN where not measured), the verdict. Numbers on
-    the device or, if the loop had to look at them, already on the host.
+    With a monitor the error is measured in the first iterations and every `track_every`.
     """
 
-    made: Any
-    last: Iterate
-    stop: Any
-    history: Any
+    step: Callable[[State, Iterate[Inner]], Iterate[Inner]]
+    state: State
+    monitor: Monitor | None
+    tests: Tests
+    track_every: int
+
+    def due(self, iteration: int | jax.Array) -> bool | jax.Array:
+        """Whether the error is measured after this iteration."""
+        return (iteration % self.track_every == 0) | (iteration <= FIRST)
+
+    def judged(self, last: Iterate[Inner]) -> tuple[Iterate[Inner], jax.Array, jax.Array]:
+        """The next iterate, the verdict that ends the run, and the verdict if it is not forced."""
+        new, tests = self.step(self.state, last), self.tests
+        solved = new.residual == 0
+        broken = ~jnp.isfinite(new.residual + new.normal + new.reach)
+        compatible = new.residual <= tests.btol * tests.norm_b + tests.atol * new.reach
+        optimal = new.normal <= tests.atol * new.norm_A * new.residual
+        verdict = _verdict(compatible | solved, optimal | new.exhausted, broken)
+        stop = jnp.where(tests.forced, _verdict(solved, new.exhausted, broken), verdict)
+        return new._replace(x=jnp.where(broken, last.x, new.x)), stop, verdict
 
 
-Step = Callable[[Any, Iterate], Iterate]
-Loop = Callable[[Step, Any, Any, Iterate, int, int, Tests, int], Run]
-"""(step, state, monitor, start, done, upto, tests, track_every): iterations done + 1 .. upto."""
+def _verdict(residual: jax.Array, optimum: jax.Array, broken: jax.Array) -> jax.Array:
+    return jnp.where(broken, 3, jnp.where(residual, 1, jnp.where(optimum, 2, 0)))
 
 
-@partial(jax.jit, static_argnums=0)
+class Run(NamedTuple, Generic[Inner]):
+    """The last of some iterations, the verdict that ended them (0: none), and their history.
+
+    Verdicts: 1 the residual is small, 2 a least-squares optimum, 3 not a finite number.
+    The history's rows are |r|, |A^T r|, the error (NaN where not measured), the verdict.
+    """
+
+    last: Iterate[Inner]
+    stop: int
+    history: Array
+
+    @property
+    def made(self) -> int:
+        """How many iterations."""
+        return self.history.shape[1]
+
+
+class Loop(Protocol):
+    """Makes the iterations done + 1 .. upto, unless a test holds before."""
+
+    def __call__(
+        self, recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
+    ) -> Run[Inner]: ...
+
+
+class Made(NamedTuple, Generic[Inner]):
+    """A run inside XLA: the history has room for more than the iterations `made`."""
+
+    made: jax.Array
+    last: Iterate[Inner]
+    stop: jax.Array
+    history: jax.Array
+
+    def fetched(self) -> Run[Inner]:
+        made, stop, history = jax.device_get((self.made, self.stop, self.history))
+        return Run(self.last, int(stop), history[:, : int(made)])
+
+
 def run_until(
-    step: Step,
-    state: Any,
-    monitor: Any,
-    start: Iterate,
-    done: int,
-    upto: int,
-    tests: Tests,
-    track_every: int,
-) -> Run:
+    recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
+) -> Run[Inner]:
     """A while loop that ends where a test holds; at most CHUNK iterations."""
+    made: Made[Inner] = _until(recurrence, start, done, upto)
+    return made.fetched()
 
-    def go_on(run: Run) -> Any:
+
+@compiled(PROGRAMS)
+def _until(
+    recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
+) -> Made[Inner]:
+    monitor = recurrence.monitor
+
+    def go_on(run: Made[Inner]) -> jax.Array:
         return (done + run.made < upto) & (run.stop == 0)
 
-    def one(run: Run) -> Run:
-        new, stop, verdict = _judged(step, state, run.last, tests)
+    def one(run: Made[Inner]) -> Made[Inner]:
+        new, stop, verdict = recurrence.judged(run.last)
         error = jnp.array(jnp.nan)
         if monitor is not None:
-            due = _due(done + run.made + 1, track_every)
+            due = recurrence.due(done + run.made + 1)
             error = jax.lax.cond(due, lambda x: monitor(x), lambda _: jnp.array(jnp.nan), new.x)
         entry = jnp.stack([new.residual, new.normal, error, verdict.astype(float)])
-        return Run(run.made + 1, new, stop, run.history.at[:, run.made].set(entry))
+        return Made(run.made + 1, new, stop, run.history.at[:, run.made].set(entry))
 
     zero = jnp.zeros((), dtype=jnp.int64)
-    return jax.lax.while_loop(go_on, one, Run(zero, start, zero, jnp.full((4, CHUNK), jnp.nan)))
+    return jax.lax.while_loop(go_on, one, Made(zero, start, zero, jnp.full((4, CHUNK), jnp.nan)))
 
 
 def run_through(
-    step: Step,
-    state: Any,
-    monitor: Any,
-    start: Iterate,
-    done: int,
-    upto: int,
-    tests: Tests,
-    track_every: int,
-) -> Run:
+    recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
+) -> Run[Inner]:
     """Loops of fixed length, idle once a test holds or `upto` is reached.
 
     An error to measure in the midst of one would take a branch, which again the host would decide;
     so with a monitor each ends where an error is due.
     """
-    length = CHUNK if monitor is None else min(CHUNK, track_every)
-    at, last, stop, pieces = done, start, 0, []
-    while at < upto and not stop:
+    monitored, every = recurrence.monitor is not None, recurrence.track_every
+    length = min(CHUNK, every) if monitored else CHUNK
+    at, run, pieces = done, Run(start, 0, np.zeros((4, 0))), []
+    while at < upto and not run.stop:
         to = min(at + length, upto)
-        if monitor is not None:
-            to = at + 1 if at < FIRST else min(to, (at // track_every + 1) * track_every)
-        run = _fixed(step, length, state, monitor, last, at, to, tests, track_every)
-        made, stop, history = jax.device_get((run.made, run.stop, run.history))
-        at, last = at + int(made), run.last
-        pieces.append(history[:, :made])
-    return Run(at - done, last, stop, np.concatenate(pieces, axis=1))
+        if monitored:
+            to = at + 1 if at < FIRST else min(to, (at // every + 1) * every)
+        made: Made[Inner] = _fixed(length, recurrence, run.last, at, to)
+        run = made.fetched()
+        at += run.made
+        pieces.append(run.history)
+    return run._replace(history=np.concatenate(pieces, axis=1))
 
 
 def run_on_host(
-    step: Step,
-    state: Any,
-    monitor: Any,
-    start: Iterate,
-    done: int,
-    upto: int,
-    tests: Tests,
-    track_every: int,
-) -> Run:
+    recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
+) -> Run[Inner]:
     """A Python loop, for steps with work outside XLA: each takes long enough not to mind."""
-    last, stop = start, 0
+    last, stop, monitor = start, 0, recurrence.monitor
     entries: list[list[float]] = []
     while done + len(entries) < upto and not stop:
-        last, ended, verdict = _judged(step, state, last, tests)
-        due = monitor is not None and bool(_due(done + len(entries) + 1, track_every))
-        error = float(monitor(last.x)) if due else np.nan
+        last, ended, verdict = recurrence.judged(last)
+        error = np.nan
+        if monitor is not None and recurrence.due(done + len(entries) + 1):
+            error = float(monitor(last.x))
         entries.append([float(last.residual), float(last.normal), error, float(verdict)])
         stop = int(ended)
-    return Run(len(entries), last, stop, np.array(entries).T)
+    return Run(last, stop, np.array(entries).T)
 
 
 Packed = tuple[list[jax.Array], jax.Array]
 """The arrays of a loop's state, and all its numbers in one vector."""
 
 
-class _Packing:
+class _Packing(Generic[Tree]):
     """A state's numbers as one vector of doubles, so that one kernel writes them all."""
 
-    def __init__(self, like: Any) -> None:
+    def __init__(self, like: Tree) -> None:
         leaves, self.structure = jax.tree.flatten(like)
         self.types = [(leaf.ndim == 0, leaf.dtype) for leaf in leaves]
 
-    def pack(self, state: Any) -> Packed:
+    def pack(self, state: Tree) -> Packed:
         leaves = jax.tree.leaves(state)
         numbers = [leaf.astype(float) for leaf in leaves if leaf.ndim == 0]
         return [leaf for leaf in leaves if leaf.ndim], jnp.stack(numbers)
 
-    def unpack(self, packed: Packed) -> Any:
+    def unpack(self, packed: Packed) -> Tree:
         arrays, numbers = iter(packed[0]), iter(packed[1])
         leaves = [
             next(numbers).astype(dtype) if single else next(arrays) for single, dtype in self.types
@@ -182,24 +240,20 @@ class _Packing:
         return jax.tree.unflatten(self.structure, leaves)
 
 
-@partial(jax.jit, static_argnums=(0, 1))
+@compiled(PROGRAMS, static=(0,))
 def _fixed(
-    step: Step,
     length: int,
-    state: Any,
-    monitor: Any,
-    start: Iterate,
+    recurrence: Recurrence[State, Inner],
+    start: Iterate[Inner],
     done: int,
     upto: int,
-    tests: Tests,
-    track_every: int,
-) -> Run:
+) -> Made[Inner]:
     zero = jnp.zeros((), dtype=jnp.int64)
     packing = _Packing((zero, start, zero))
 
     def one(packed: Packed, _: None) -> tuple[Packed, jax.Array]:
         made, last, stopped = packing.unpack(packed)
-        new, stop, verdict = _judged(step, state, last, tests)
+        new, stop, verdict = recurrence.judged(last)
         active = (done + made < upto) & (stopped == 0)
         entry = jnp.stack([new.residual, new.normal, verdict.astype(float)])
         after = packing.pack((made + 1, new, stop))
@@ -211,34 +265,8 @@ def _fixed(
     )
     made, last, stop = packing.unpack(packed)
     errors = jnp.full(length, jnp.nan)
-    if monitor is not None:
-        error = jnp.where(_due(done + made, track_every), monitor(last.x), jnp.nan)
+    if recurrence.monitor is not None:
+        error = jnp.where(recurrence.due(done + made), recurrence.monitor(last.x), jnp.nan)
         errors = errors.at[made - 1].set(error)
     history = jnp.stack([entries[:, 0], entries[:, 1], errors, entries[:, 2]])
-    return Run(made, last, stop, history)
-
-
-LOOPS: dict[str, Loop] = {"cpu": run_until, "gpu": run_through}
-"""The faster loop on each kind of device."""
-
-
-def _due(iteration: int | jax.Array, track_every: int) -> bool | jax.Array:
-    return (iteration % track_every == 0) | (iteration <= FIRST)
-
-
-def _judged(
-    step: Step, state: Any, last: Iterate, tests: Tests
-) -> tuple[Iterate, jax.Array, jax.Array]:
-    """The next iterate, the verdict that ends the run, and the verdict if it were not forced."""
-    new = step(state, last)
-    solved = new.residual == 0
-    broken = ~jnp.isfinite(new.residual + new.normal + new.reach)
-    compatible = new.residual <= tests.btol * tests.norm_b + tests.atol * new.reach
-    optimal = new.normal <= tests.atol * new.norm_A * new.residual
-    verdict = _verdict(compatible | solved, optimal | new.exhausted, broken)
-    stop = jnp.where(tests.forced, _verdict(solved, new.exhausted, broken), verdict)
-    return new._replace(x=jnp.where(broken, last.x, new.x)), stop, verdict
-
-
-def _verdict(residual: jax.Array, optimum: jax.Array, broken: jax.Array) -> jax.Array:
-    return jnp.where(broken, 3, jnp.where(residual, 1, jnp.where(optimum, 2, 0)))
+    return Made(made, last, stop, history)

@@ -70,7 +70,7 @@ class _Lifted:
         return self.monitor(self.directions.matvec(y))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class SchwarzCG(OnNormalEquations):
     """CG on M^T M with the additive Schwarz preconditioner (a baseline of the paper).
 
@@ -97,6 +97,10 @@ class SchwarzCG(OnNormalEquations):
 
     Other options as for LSQR; |A^T r| and |A| in the stopping rule are those of the preconditioned
     system. With dependent columns the solution is one of smallest residual, not of smallest norm.
+
+    >>> import tessella as ts
+    >>> ts.SchwarzCG(blocks="diagonal", max_iterations=200)
+    SchwarzCG(max_iterations=200, blocks='diagonal')
     """
 
     blocks: Blocks = "neighbourhood"

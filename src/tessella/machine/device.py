@@ -1,0 +1,67 @@
+"""Where we compute, and what is faster there: every question about the device is answered here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+import jax
+
+
+@dataclass(frozen=True)
+class Preferences:
+    """What is faster on a kind of device; the results are the same up to rounding.
+
+    numpy    plain numbers by NumPy, which compiles nothing
+    batches  many small matrices factored at once, rather than by LAPACK one after the other
+    lookups  sums by looking their terms up: no atomic additions, the same result every time
+    blind    loops of fixed length: the host need not read a stopping test back every time
+    heights  most padded heights of blocks: each costs kernels, fewer cost padding
+    """
+
+    numpy: bool = False
+    batches: bool = False
+    lookups: bool = False
+    blind: bool = False
+    heights: int = 3
+
+
+PREFERENCES = {
+    "cpu": Preferences(numpy=True),
+    "gpu": Preferences(batches=True, lookups=True, blind=True, heights=1),
+}
+"""By JAX's name of the kind of device."""
+
+_HOST: ContextVar[bool] = ContextVar("host", default=False)
+
+
+def preferred() -> Preferences:
+    """What is faster where JAX computes now."""
+    kind = "cpu" if _HOST.get() else jax.default_backend()
+    return PREFERENCES.get(kind, Preferences())
+
+
+def on_host(*arrays: object) -> bool:
+    """Whether NumPy is preferred for these: none is traced by JAX, and no GPU is used."""
+    return preferred().numpy and not any(isinstance(x, jax.core.Tracer) for x in arrays)
+
+
+def device() -> jax.Device:
+    """Where arrays go."""
+    return jax.devices("cpu")[0] if _HOST.get() else jax.devices()[0]
+
+
+@contextmanager
+def on_the_cpu(wanted: bool) -> Iterator[None]:
+    """Inside, JAX computes on the CPU although there is a GPU; or, not wanted, on the GPU again."""
+    if jax.default_backend() == "cpu":
+        yield
+        return
+    token = _HOST.set(wanted)
+    try:
+        with jax.default_device(device()):
+            yield
+    finally:
+        _HOST.reset(token)
