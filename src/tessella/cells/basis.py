@@ -54,19 +54,13 @@ class CellBasis(Basis):
         """q, as given or as fits the number of features."""
         if self.trace_degree is not None:
             return self.trace_degree
-        d = self.decomposition.domain.dimension
-        if d == 1:
-            return 0
-        return math.ceil(RICHNESS * (math.factorial(d) * self.features.columns) ** (1 / d))
+        return self.features.face_degree(self.decomposition.domain.dimension)
 
     def coarser(self) -> CellBasis:
         """Half the features, with the bandwidth and the degree on faces that go with them."""
         d = self.decomposition.domain.dimension
-        count = max(1, self.features.count // 2)
-        share = (count / self.features.count) ** (1 / d)
-        features = dataclasses.replace(
-            self.features, count=count, scale=share * self.features.scale
-        )
+        features = self.features.poorer(d)
+        share = (features.count / self.features.count) ** (1 / d)
         degree = None if self.trace_degree is None else math.ceil(share * self.trace_degree)
         return dataclasses.replace(self, features=features, seed=self.seed + 1, trace_degree=degree)
 
@@ -108,10 +102,6 @@ def cell_bases(basis: AnyCellBasis) -> tuple[CellBasis, ...]:
 def common_degree(basis: AnyCellBasis) -> int:
     """q on faces: all unknowns of a system have the same, the largest."""
     return max(own.degree for own in cell_bases(basis))
-
-
-RICHNESS = 0.73
-"""Default degree on faces, in parts of the total degree of as many polynomials."""
 
 
 def default_features(count: int, dimension: int, depth: int = 1) -> RandomFeatures:

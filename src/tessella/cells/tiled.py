@@ -18,6 +18,7 @@ from tessella.cells.leaves import Space
 from tessella.cells.rows import Place, Stating
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
+from tessella.features.plane_waves import INSIDE, PlaneWaves
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Grid
@@ -166,6 +167,10 @@ def cells_of(problem: Problem, basis: AnyCellBasis, grid: Grid) -> Cells:
     counts = points_per_cell(basis, grid)
     extra = max(len(own.enrichment) for own in basis.levels)
     on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
+    features = basis.levels[0].features
+    if isinstance(features, PlaneWaves):
+        across = features.face_points(len(counts))
+        counts, on_faces = (INSIDE,) * len(counts), tuple(max(n, across) for n in on_faces)
     return _cells(tiling, counts, on_faces, degree, len(problem.fields))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -118,6 +119,10 @@ class Layer(NamedTuple):
     biases: AnyArray
 
 
+RICHNESS = 0.73
+"""Degree on faces, in parts of the total degree of as many polynomials."""
+
+
 @dataclass(frozen=True, repr=False)
 class RandomFeatures:
     """K random features per subdomain (the paper's equation for phi_jk).
@@ -169,6 +174,19 @@ class RandomFeatures:
         """How many of which kind."""
         depth = f" of depth {self.depth}" if self.depth > 1 else ""
         return f"{self.count:,} {self.function.name} features{depth}"
+
+    def poorer(self, dimension: int) -> RandomFeatures:
+        """Half as many, with the bandwidth that goes with them."""
+        count = max(1, self.count // 2)
+        share = (count / self.count) ** (1 / dimension)
+        return dataclasses.replace(self, count=count, scale=share * self.scale)
+
+    def face_degree(self, dimension: int) -> int:
+        """Of polynomials on a face of a cell that are about as fine as the features inside."""
+        if dimension == 1:
+            return 0
+        whole = float(math.factorial(dimension) * self.columns) ** (1 / dimension)
+        return math.ceil(RICHNESS * whole)
 
     @property
     def columns(self) -> int:

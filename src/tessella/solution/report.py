@@ -86,6 +86,8 @@ class Report:
     active_subdomains: int | None = None
     """Of a shape: how many of the bounding box's subdomains see it."""
     coupling: str = "overlap"
+    features: str = ""
+    """How many of which kind, per subdomain."""
     traces: int | None = None
     distinct_subdomains: int | None = None
     reused_subdomains: int | None = None
@@ -135,6 +137,7 @@ class Report:
                 "peak_memory_mib": self.peak_memory_mib,
                 "active_subdomains": self.active_subdomains,
                 "coupling": self.coupling,
+                "features": self.features,
                 "traces": self.traces,
                 "distinct_subdomains": self.distinct_subdomains,
                 "reused_subdomains": self.reused_subdomains,
@@ -161,6 +164,8 @@ class Report:
             yield "system", f"{self.rows:,} rows, {self.columns:,} trained parameters"
         else:
             yield "system", f"{self.rows:,} rows x {self.columns:,} columns"
+            if self.features:
+                yield "features", f"{self.features} per subdomain"
             yield (
                 "features kept",
                 f"{self.columns_kept:,} of {self.columns:,} ({self.dropped_percent:.1f} % dropped)",

@@ -261,6 +261,7 @@ def _report(problem: Problem, basis: AnyBasis, ready: AnyFactored, solved: Found
         device=device_name(),
         rows=system.rows,
         columns=basis.columns,
+        features=basis.levels[-1].features.in_words,
         columns_kept=min(ready.columns_kept, basis.columns),
         **ready.described(basis),
         iterations=result.iterations,

@@ -14,14 +14,17 @@ from tessella.cells.basis import CellBasis, default_features, on_cells
 from tessella.cells.shaped import off_regions, thick_enough
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import Cell
+from tessella.features.plane_waves import PlaneWaves, plane_waves
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.box import Box
+from tessella.geometry.functions import Orders
 from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
-from tessella.problem.problem import Problem
+from tessella.problem.problem import Ansatz, Problem
+from tessella.problem.slabs import TIME
 from tessella.solving.algorithm import Parts
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA, Method, for_fields
 
@@ -118,9 +121,29 @@ def planned(problem: Problem, plan: Plan, method: Method) -> Parts:
         cover = Decomposition(domain, plan.subdomains)
         return on_basis(for_fields(problem, lambda seed: Basis(cover, blended, seed), method))
     tiling = off_regions(Tiling.of_widths(domain, plan.slabs, plan.cut))
-    features = default_features(plan.features, domain.dimension)
-    features = dataclasses.replace(features, scale=plan.bandwidth * features.scale)
+    features = waves_of(problem, tiling, plan.features) or dataclasses.replace(
+        drawn := default_features(plan.features, domain.dimension),
+        scale=plan.bandwidth * drawn.scale,
+    )
     return on_basis(for_fields(problem, lambda seed: CellBasis(tiling, features, seed), method))
+
+
+def waves_of(problem: Problem, tiling: Tiling, count: int) -> PlaneWaves | None:
+    """Plane waves, where the equation is one with constant coefficients, without a source and in
+    time, and all cells are equal."""
+    domain = problem.domain
+    if TIME not in domain.axes or not tiling.equal or problem.ansatz_of() != Ansatz():
+        return None
+    if len(problem.equations) > 1 or len(problem.fields) > 1 or domain.regions:
+        return None
+    (equation,) = problem.equations
+    terms = equation.operator.expand(domain.axes)
+    if callable(equation.rhs) or equation.rhs or any(term.functions for term in terms):
+        return None
+    coefficients: dict[Orders, float] = {}
+    for term in terms:
+        coefficients[term.orders] = coefficients.get(term.orders, 0.0) + term.factor
+    return plane_waves(coefficients, tiling.half_widths[0], domain.axis_index(TIME), count)
 
 
 def on_basis(basis: AnyBasis) -> Parts:

@@ -20,6 +20,7 @@ from tessella.accuracy import tuning
 from tessella.accuracy.estimate import at_end, compare, look
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.scales import total_degree, turning_rate
+from tessella.cells.tiling import Tiling
 from tessella.geometry.box import Box
 from tessella.linalg.iterative.iteration import Progress
 from tessella.overlap.basis import Multilevel
@@ -31,13 +32,16 @@ from tessella.solution.report import Step
 from tessella.solving.algorithm import run
 from tessella.solving.march import march_with, marches
 from tessella.solving.method import PATIENCE, Method
-from tessella.solving.plan import Plan, first_plan, planned
+from tessella.solving.plan import Plan, first_plan, planned, waves_of
 
 SAFETY = 2.0
 """How much less than its share of the tolerance a slab is asked for."""
 
+AT_ONCE = 1.8
+"""Factor by which features grow at most from one attempt to the next."""
+
 FEWEST = 3
-"""Slabs from which on it pays to march."""
+"""Slabs from which on it pays to march, unless there are plane waves, with which it always does."""
 
 
 class Steps(NamedTuple):
@@ -58,7 +62,10 @@ def in_slabs(problem: Problem) -> Problem | None:
         return None
     plan = first_plan(soft)
     rate, oscillates = turning_rate(soft, _finest(soft, plan))
-    return soft if oscillates and _slabs(soft, plan, rate) >= FEWEST else None
+    if not oscillates:
+        return None
+    waves = waves_of(soft, Tiling(soft.domain, plan.subdomains), plan.features)
+    return soft if waves or _slabs(soft, plan, rate) >= FEWEST else None
 
 
 def step_to(
@@ -122,14 +129,15 @@ class _Walk:
             steps = following
 
     def following(self, steps: Steps, lost: float) -> Steps | None:
-        """As many features as the last gain promises to be enough; if those are too many, cells of
-        two thirds of the size."""
+        """As many features as the last gain promises to be enough, or a good deal more; at the end
+        of the ladder, cells of two thirds of the size."""
         plan, d = steps.plan, len(steps.plan.slabs)
         ladder = tuning.FEATURES[d]
-        poorer = self._gain(steps)
+        gain = self._gain(steps)
         for rung in range(plan.rung + 1, len(ladder)):
             more = ladder[rung] ** (1 / d) - plan.features ** (1 / d)
-            if lost * steps.slabs * math.exp(-poorer * more) <= self.share / 2:
+            enough = lost * steps.slabs * math.exp(-gain * more) <= self.share / 2
+            if enough or ladder[rung] >= AT_ONCE * plan.features:
                 return Steps(dataclasses.replace(plan, rung=rung), steps.slabs)
         rung = min(tuning.START[d] + 1, len(ladder) - 1)
         counts = [math.ceil(1.5 * n) for n in plan.subdomains[:-1]]

@@ -1,0 +1,121 @@
+"""Sines that satisfy an equation: plane waves on its characteristic variety.
+
+Of sum_alpha c_alpha D^alpha with constant coefficients, all orders even or all odd, sin(w.z + b) is
+a solution wherever the symbol sum_alpha c_alpha (i w)^alpha vanishes. So the wavenumbers along all
+axes but time are random, and along time they are a root. Cells then need no features for what is no
+solution, which are most: in d dimensions as many plane waves as random features in d - 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tessella.features.random_features import Layer, RandomFeatures
+from tessella.geometry.functions import Orders
+from tessella.machine.arrays import Array
+
+BANDWIDTH = 0.4
+"""Wavenumbers along an axis reach this many radians per half-width and wave along it."""
+
+BEYOND = 3.0
+"""The degree on faces is larger than the bandwidth by this, and half its root."""
+
+DENSE = 1.25
+"""Points on a face along an axis per wave along it: initial data alone determine the waves."""
+
+INSIDE = 2
+"""Points inside along an axis, where nothing is left to ask for."""
+
+
+@dataclass(frozen=True, repr=False)
+class PlaneWaves(RandomFeatures):
+    """K plane waves of an operator, whose coefficients in a cell's coordinates are `symbol`; `axis`
+    is that of time. Made by `plane_waves`."""
+
+    symbol: tuple[tuple[Orders, float], ...] = ()
+    axis: int = 0
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.count:,} plane waves"
+
+    @property
+    def roots(self) -> int:
+        """Waves of as many kinds travel along every direction."""
+        return max(alpha[self.axis] for alpha, _ in self.symbol)
+
+    def poorer(self, dimension: int) -> PlaneWaves:
+        count = max(1, self.count // 2)
+        return dataclasses.replace(self, count=count, scale=_scale(count / self.roots, dimension))
+
+    def face_degree(self, dimension: int) -> int:
+        return math.ceil(self.scale + BEYOND + 0.5 * math.sqrt(self.scale))
+
+    def face_points(self, dimension: int) -> int:
+        """Along every axis of a face."""
+        return math.ceil(DENSE * _along(self.count / self.roots, dimension))
+
+    def draw(self, subdomains: int, dimension: int, seed: int) -> tuple[Layer, ...]:
+        """Wavenumbers along space at random, those along time a random real root."""
+        random = np.random.default_rng(seed)
+        k = random.uniform(-self.scale, self.scale, (subdomains * self.count, dimension))
+        roots = real_roots(dict(self.symbol), self.axis, k)
+        pick = np.where(np.isnan(roots), np.inf, random.random(roots.shape))
+        k[:, self.axis] = np.take_along_axis(roots, np.argmin(pick, axis=1)[:, None], axis=1)[:, 0]
+        biases = random.uniform(0.0, 2 * np.pi, (subdomains, self.count))
+        return (Layer(k.reshape(subdomains, self.count, dimension), biases),)
+
+
+def plane_waves(
+    coefficients: Mapping[Orders, float], half_widths: Array, axis: int, count: int
+) -> PlaneWaves | None:
+    """Plane waves of sum_alpha c_alpha D^alpha in cells of these half-widths; None where there are
+    none: orders even and odd at once, or roots that are not real."""
+    d = len(half_widths)
+    scaled = {
+        alpha: c / float(np.prod(half_widths ** np.array(alpha)))
+        for alpha, c in coefficients.items()
+        if c
+    }
+    orders = {sum(alpha) % 2 for alpha in scaled}
+    highest = max((alpha[axis] for alpha in scaled), default=0)
+    leading = {alpha for alpha in scaled if alpha[axis] == highest}
+    if d < 2 or len(orders) != 1 or not highest or len(leading) != 1:
+        return None
+    largest = max(map(abs, scaled.values()))
+    symbol = tuple((alpha, c / largest) for alpha, c in sorted(scaled.items()))
+    constant = (0,) * d not in scaled
+    made = PlaneWaves(count, 1, "sin", constant, True, _scale(count / highest, d), symbol, axis)
+    k = np.random.default_rng(0).uniform(-made.scale, made.scale, (64, d))
+    return None if np.isnan(real_roots(dict(symbol), axis, k)).any() else made
+
+
+def real_roots(symbol: Mapping[Orders, float], axis: int, k: Array) -> Array:
+    """Along an axis, for wavenumbers k along the others (n, d): (n, order), NaN if not real."""
+    order = max(alpha[axis] for alpha in symbol)
+    table = np.zeros((len(k), order + 1))
+    others = [i for i in range(k.shape[1]) if i != axis]
+    for alpha, c in symbol.items():
+        sign = (-1) ** (sum(alpha) // 2)
+        powers = np.prod(k[:, others] ** np.array([alpha[i] for i in others]), axis=1)
+        table[:, order - alpha[axis]] += sign * c * powers
+    companion = np.zeros((len(k), order, order))
+    companion[:, np.arange(1, order), np.arange(order - 1)] = 1.0
+    companion[:, 0] = -table[:, 1:] / table[:, :1]
+    roots = np.linalg.eigvals(companion)
+    real = np.abs(roots.imag) <= 1e-7 * (1 + np.abs(roots))
+    return np.where(real, roots.real, np.nan)
+
+
+def _along(waves: float, dimension: int) -> float:
+    """Waves of one root along one axis of space."""
+    return float(waves ** (1 / (dimension - 1)))
+
+
+def _scale(waves: float, dimension: int) -> float:
+    return max(1.0, BANDWIDTH * _along(waves, dimension))
