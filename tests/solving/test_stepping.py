@@ -1,0 +1,120 @@
+"""Where waves travel `tol` marches, and says what is true at loose tolerances too."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tessella as ts
+from tessella.accuracy.scales import turning_rate
+from tessella.solution.marched import Marched
+from tessella.solving.stepping import in_slabs
+
+WIDTH = 0.02
+
+
+def pulse(s):
+    return np.exp(-(s**2) / (2 * WIDTH**2))
+
+
+def string(**keywords):
+    def mirrored(s):
+        s = np.mod(s + 1, 2) - 1
+        return np.where(s >= 0, pulse(s - 0.5), -pulse(-s - 0.5))
+
+    def exact(p):
+        return (mirrored(p[:, 0] - p[:, 1]) + mirrored(p[:, 0] + p[:, 1])) / 2
+
+    return ts.Problem(
+        ts.Box(x=(0, 1), t=(0, 1)),
+        keywords.pop("equation", ts.Equation(ts.D(t=2) - ts.D(x=2))),
+        [ts.Dirichlet(), ts.Initial(lambda p: pulse(p[:, 0] - 0.5)), ts.InitialVelocity()],
+        exact=exact,
+        **keywords,
+    )
+
+
+def around(T, shape=pulse):
+    def exact(p):
+        return shape(np.mod(p[:, 0] - p[:, 1], 1) - 0.5)
+
+    return ts.Problem(
+        ts.Box(x=(0, 1), t=(0, T)),
+        ts.Equation(ts.D(t=1) + ts.D(x=1)),
+        [ts.Periodic("x"), ts.Initial(exact)],
+        exact=exact,
+    )
+
+
+@pytest.mark.parametrize("tol", [1e-1, 2e-2, 1e-5])
+@pytest.mark.parametrize("problem", [string(), around(10.0)], ids=["string", "around"])
+def test_solutions_that_would_fade_alike_are_not_called_met(problem, tol):
+    report = ts.solve(problem, tol=tol).report
+    assert report.stop_reason == "tolerance met"
+    assert report.error["l1_normalised"] <= 3 * tol
+    assert report.slabs[0].error is not None
+
+
+def test_two_modes_of_an_anisotropic_membrane():
+    def mode(p):
+        return np.sin(3 * np.pi * p[:, 0]) * np.sin(2 * np.pi * p[:, 1])
+
+    def exact(p):
+        return mode(p) * np.cos(np.pi * np.sqrt(17) * p[:, 2])
+
+    problem = ts.Problem(
+        ts.Box(x=(0, 1), y=(0, 1), t=(0, 1)),
+        ts.Equation(ts.D(t=2) - ts.D(x=2) - 2 * ts.D(y=2)),
+        [ts.Dirichlet(), ts.Initial(mode), ts.InitialVelocity()],
+        exact=exact,
+    )
+    report = ts.solve(problem, tol=1e-1).report
+    assert report.stop_reason == "tolerance met"
+    assert report.error["l1_normalised"] <= 0.1
+
+
+def test_the_estimate_of_everything_accumulated_is_honest():
+    report = ts.solve(around(3.0, lambda s: np.exp(-(s**2) / 0.02)), tol=1e-2).report
+    ratios = [slab.estimate / max(slab.error["l1_normalised"], 1e-13) for slab in report.slabs]
+    assert min(ratios) > 0.05
+    assert max(ratios) < 50
+
+
+def test_a_varying_speed_marches_on_sines():
+    def speed(p):
+        return (1 + 0.3 * jnp.sin(2 * jnp.pi * p[:, 0])) ** 2
+
+    problem = string(equation=ts.Equation(ts.D(t=2) - speed * ts.D(x=2)))
+    solution = ts.solve(problem, tol=3e-2)
+    assert isinstance(solution, Marched)
+    assert "sin features" in solution.report.first.features
+    assert solution.report.stop_reason == "tolerance met"
+
+
+@pytest.mark.parametrize(
+    ("problem", "waves"),
+    [
+        (string(), True),
+        (ts.gallery.get("wave").problem(), True),
+        (around(1.0), True),
+        (
+            ts.Problem(
+                ts.Box(x=(0, 1), t=(0, 1)),
+                ts.Equation(ts.D(t=1) - ts.D(x=2)),
+                [ts.Dirichlet(), ts.Initial(lambda p: np.sin(np.pi * p[:, 0]))],
+            ),
+            False,
+        ),
+        (ts.gallery.get("laplace").problem(), False),
+    ],
+    ids=["string", "an ansatz", "advection", "heat", "no time"],
+)
+def test_what_oscillates_in_time_is_marched(problem, waves):
+    assert (in_slabs(problem) is not None) == waves
+
+
+def test_rates_are_the_roots_of_the_symbol():
+    rate, turns = turning_rate(string(), np.array([7.0, 0.0]))
+    assert (rate, turns) == (pytest.approx(7.0), True)
+    heat = ts.Problem(ts.Box(x=(0, 1), t=(0, 1)), ts.Equation(ts.D(t=1) - 2 * ts.D(x=2)))
+    rate, turns = turning_rate(heat, np.array([3.0, 0.0]))
+    assert (rate, turns) == (pytest.approx(18.0), False)
