@@ -31,7 +31,7 @@ def imported(path):
 
 def test_every_import_is_declared():
     found = {name for path in PACKAGE.rglob("*.py") for name in imported(path)}
-    others = found - set(sys.stdlib_module_names) - {"tessella"}
+    others = found - set(sys.stdlib_module_names) - {"tessella", "_typeshed"}
     extras = [name for extra in PROJECT["optional-dependencies"].values() for name in extra]
     assert {"jax", "matplotlib", "typer", "meshio", "xarray", "PIL"} <= others
     assert others <= provided([*PROJECT["dependencies"], *extras])

@@ -164,7 +164,7 @@ def test_an_exact_solution_that_cannot_be_right_is_doubted():
 
 def test_a_bad_exact_solution_shows_itself_before_the_work(monkeypatch):
     problem = ts.Problem(SQUARE, POISSON, [ts.Dirichlet()], exact=lambda p: p)
-    module = importlib.import_module("tessella.solving.solve")
+    module = importlib.import_module("tessella.solving.tolerance")
     monkeypatch.setattr(module, "refine", lambda *_: pytest.fail("solved first"))
     with pytest.raises(ValueError, match="the exact solution"):
         ts.solve(problem, tol=1e-2)

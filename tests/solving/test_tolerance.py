@@ -165,14 +165,14 @@ def test_the_bandwidth_is_the_one_with_the_smallest_residual(monkeypatch):
 
 
 def test_refinement_splits_the_axis_that_needs_it():
-    """A fast string: one half-wave along x, six waves in time that nothing in the data shows."""
+    """One half-wave along x, six waves along y that nothing in the data shows."""
     problem = ts.Problem(
-        domain=ts.Box(x=(0, 1), t=(0, 1)),
-        equation=ts.Equation(ts.D(t=2) - 12**2 * ts.D(x=2)),
+        domain=ts.Box(x=(0, 1), y=(0, 1)),
+        equation=ts.Equation(ts.D(y=2) - 12**2 * ts.D(x=2)),
         conditions=[
-            ts.Dirichlet(0.0),
-            ts.Initial(lambda p: np.sin(np.pi * p[:, 0])),
-            ts.InitialVelocity(0.0),
+            ts.Dirichlet(0.0, on=["xmin", "xmax"]),
+            ts.Initial(lambda p: np.sin(np.pi * p[:, 0]), axis="y"),
+            ts.InitialVelocity(0.0, axis="y"),
         ],
         exact=lambda p: np.sin(np.pi * p[:, 0]) * np.cos(12 * np.pi * p[:, 1]),
     )

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
 from pathlib import Path
 from typing import Protocol
 
-from tessella.gallery.entry import Method
+from tessella.gallery.entry import PresetMethod
 from tessella.machine.files import written_whole
 from tessella.reproduction import cases, paper
 from tessella.reproduction.cases import Case
@@ -312,5 +311,5 @@ def _settings(page: Page, store: Store, tables: list[list[Comparison]], quick: b
 
 def _in_order(settings: Settings) -> list[tuple[str, object]]:
     """Settings as the method lists them; those of other versions last."""
-    names = [field.name for field in fields(Method)]
+    names = list(PresetMethod.__annotations__)
     return sorted(settings.items(), key=lambda item: [*names, item[0]].index(item[0]))
