@@ -12,7 +12,7 @@ from tessella.linalg.block_matrix import Block, BlockMatrix, from_blocks
 from tessella.linalg.direct import dense_qr
 from tessella.linalg.direct.device_qr import DeviceFactors
 from tessella.linalg.direct.dissection import block_graph, dissect, postorder
-from tessella.linalg.direct.nested_qr import factor
+from tessella.linalg.direct.factorisation import factor
 from tessella.machine.threads import CORES
 from tessella.overlap.system import assemble
 
@@ -332,7 +332,7 @@ def test_the_answer_does_not_depend_on_the_tree(leaf):
 @pytest.fixture
 def pretended_gpu(monkeypatch):
     """Fronts on the device, which is the CPU here."""
-    monkeypatch.setattr("tessella.linalg.direct.nested_qr.GPU_COLUMNS", 1)
+    monkeypatch.setattr("tessella.linalg.direct.factorisation.GPU_COLUMNS", 1)
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
 
 
@@ -357,7 +357,7 @@ def test_dependent_columns_are_found_on_the_device_too(pretended_gpu, monkeypatc
     b = np.random.default_rng(14).standard_normal(A.shape[0])
     device = ts.NestedQR(leaf=16).init(A)
     x, residual = device.solve(b)
-    monkeypatch.setattr("tessella.linalg.direct.nested_qr.GPU_COLUMNS", 1000)
+    monkeypatch.setattr("tessella.linalg.direct.factorisation.GPU_COLUMNS", 1000)
     host = ts.NestedQR(leaf=16).init(A)
     y, same = host.solve(b)
     assert device.dropped == host.dropped

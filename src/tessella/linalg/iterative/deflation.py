@@ -21,7 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.direct.nested_qr import Factorisation, NestedQR
+from tessella.linalg.direct.factorisation import Factorisation
+from tessella.linalg.direct.nested_qr import NestedQR
+from tessella.linalg.direct.wide import WideFactorisation
 from tessella.linalg.iterative.iteration import (
     History,
     Iterative,
@@ -30,7 +32,6 @@ from tessella.linalg.iterative.iteration import (
     SolverResult,
     Stop,
     checked,
-    right_hand_side_norm,
 )
 from tessella.linalg.iterative.krylov import Lsqr, lsqr_begin, lsqr_step
 from tessella.machine.arrays import Array, on_device
@@ -45,7 +46,7 @@ class Deflated:
 
     fine: BlockMatrix
     coarse: BlockMatrix | None
-    factors: Factorisation | None
+    factors: Factorisation | WideFactorisation | None
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -113,25 +114,18 @@ class DeflatedLSQR(Iterative[Deflated, Lsqr]):
             fine, coarse = fine.with_lookup(), coarse.with_lookup()
         return Deflated(fine, coarse, factors)
 
-    def solve(
-        self,
-        state: Deflated,
-        b: Array,
-        monitor: Monitor | None = None,
-        progress: Progress | None = None,
+    def _solve(
+        self, state: Deflated, b: Array, monitor: Monitor | None, progress: Progress | None
     ) -> SolverResult:
-        """min |A x - b| for a state made by `init`."""
-        b = np.asarray(b, dtype=np.float64)
-        size = right_hand_side_norm(b, state.shape[0], self.sizes)
         whole = on_device(b)
         rest = np.asarray(state.left_over(whole))
         left = float(np.linalg.norm(rest))
-        if size > 0 and left <= max(self.btol, ROUNDING) * size:
+        if left <= max(self.btol, ROUNDING) * float(np.linalg.norm(b)):
             return SolverResult(state.explained(b), 0, Stop.RESIDUAL, History(), left)
 
         def watch(y: jax.Array) -> jax.Array:
             assert monitor is not None
             return monitor(state.completed(y, whole))
 
-        found = super().solve(state, rest, watch if monitor else None, progress)
+        found = super()._solve(state, rest, watch if monitor else None, progress)
         return dataclasses.replace(found, x=state.completed(found.x, whole))

@@ -9,10 +9,12 @@ that.
 from __future__ import annotations
 
 import math
+import operator
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from numbers import Real
 from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
@@ -36,6 +38,7 @@ from tessella.linalg.iterative.loops import (
     run_through,
     run_until,
 )
+from tessella.linalg.units import in_units
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.compiled import compiled
 from tessella.machine.device import preferred
@@ -56,6 +59,7 @@ class Stop(StrEnum):
     OPTIMUM = "converged: least-squares optimum within atol"
     ZERO = "converged: the right-hand side is zero"
     DIRECT = "solved directly"
+    DEFICIENT = "solved directly: the matrix is rank-deficient"
     STAGNATED = "stagnated"
     LIMIT = "iteration limit"
     INTERRUPTED = "interrupted"
@@ -63,6 +67,7 @@ class Stop(StrEnum):
 
 
 ADVICE = {
+    Stop.DEFICIENT: "its rows are dependent, so that parts of the right-hand side cannot be met",
     Stop.STAGNATED: "the residual stopped falling: add features or points, or try another sigma",
     Stop.LIMIT: "raise max_iterations, or raise sigma for a better conditioned system",
     Stop.INTERRUPTED: "the solution is the state after the last finished iterations",
@@ -107,9 +112,28 @@ class SolverResult:
         made = f"{counted(self.iterations, 'iteration')}, " if self.iterations else ""
         return f"SolverResult({made}{self.stop}, residual {self.residual_norm:.3g})"
 
+    def times(self, unit: float) -> SolverResult:
+        """Of a right-hand side that was divided by the unit."""
+        old = self.history
+        history = History(unit * old.residual, unit * old.normal_residual, old.error)
+        residual = unit * self.residual_norm
+        return replace(self, x=unit * self.x, history=history, residual_norm=residual)
+
     @property
     def advice(self) -> str:
         return ADVICE.get(self.stop, "")
+
+
+@partial(jax.tree_util.register_dataclass, data_fields=["monitor", "lift"], meta_fields=[])
+@dataclass(frozen=True)
+class Lifted:
+    """The monitor of x = lift(y), for unknowns y; `lift` is a pytree too."""
+
+    monitor: Monitor
+    lift: jax.tree_util.Partial
+
+    def __call__(self, y: jax.Array) -> jax.Array:
+        return self.monitor(self.lift(y))
 
 
 class System(Protocol):
@@ -126,7 +150,7 @@ State = TypeVar("State", bound=System)
 class Iterative(ABC, Generic[State, Inner]):
     """A solver that improves x step by step; the fields are documented at LSQR.
 
-    `sizes` bounds |b| and the matrix's largest entry: beyond, its squares would underflow. `chunk`
+    `sizes` bounds the matrix's largest entry: beyond, its squares would underflow. `chunk`
     iterations are made between two looks from outside; XLA makes them if they are `compiled`.
     """
 
@@ -193,10 +217,22 @@ class Iterative(ABC, Generic[State, Inner]):
     ) -> SolverResult:
         """min |A x - b| for a state made by `init`."""
         rows, columns = state.shape
-        b = np.asarray(b, dtype=np.float64)
-        norm_b = right_hand_side_norm(b, rows, self.sizes)
-        if norm_b == 0:
+        b, unit = in_units(b, rows)
+        if b.ndim != 1:
+            raise ValueError(f"the right-hand side has shape {b.shape}: solve for one at a time")
+        if not b.any():
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
+        if unit == 1:
+            return self._solve(state, b, monitor, progress)
+        by_unit = jax.tree_util.Partial(operator.mul, unit)
+        watch = None if monitor is None else Lifted(monitor, by_unit)
+        return self._solve(state, b, watch, progress).times(unit)
+
+    def _solve(
+        self, state: State, b: Array, monitor: Monitor | None, progress: Progress | None
+    ) -> SolverResult:
+        """The same for a right-hand side of moderate size that is not zero."""
+        norm_b = float(scipy.linalg.norm(b))
         begin, right = type(self)._begin, on_device(b)
         start = _started(begin, state, right) if self.compiled else begin(state, right)
         if bool(start.exhausted):
@@ -277,33 +313,13 @@ def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> Blo
             f"block {int(bad[0])} of the matrix contains NaN or infinity: check the coefficients "
             f"of the equation and the features there"
         )
-    _check_size(float(largest.max(initial=0.0)), sizes, "the matrix's largest entry")
-    return A.with_lookup() if preferred().lookups and A.lookup is None else A
-
-
-def right_hand_side_norm(
-    b: Array, rows: int, sizes: tuple[float, float] = (0.0, math.inf)
-) -> float:
-    """|b|, refusing another length than the state's, NaN and infinity, and what is out of scale."""
-    if np.shape(b) != (rows,):
-        raise ValueError(
-            f"the right-hand side has shape {np.shape(b)}, but the matrix has {rows} rows"
-        )
-    if not np.all(np.isfinite(b)):
-        raise ValueError("the right-hand side contains NaN or infinity")
-    norm = float(scipy.linalg.norm(b))
-    _check_size(norm, sizes, "the right-hand side")
-    return norm
-
-
-def _check_size(size: float, sizes: tuple[float, float], what: str) -> None:
-    """Solvers square what they are given: underflow would pass for convergence."""
-    low, high = sizes
+    size, (low, high) = float(largest.max(initial=0.0)), sizes
     if size > 0 and not low <= size <= high:
         raise ValueError(
-            f"{what} has size {size:.1e}, and products with it would over- or underflow: scale it "
-            f"into [{low:g}, {high:g}]"
+            f"the matrix's largest entry has size {size:.1e}, and products with it would over- or "
+            f"underflow: scale it into [{low:g}, {high:g}]"
         )
+    return A.with_lookup() if preferred().lookups and A.lookup is None else A
 
 
 _VERDICTS = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}

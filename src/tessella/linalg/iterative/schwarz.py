@@ -33,6 +33,7 @@ from tessella.linalg.iterative.gramian import (
 )
 from tessella.linalg.iterative.iteration import (
     SMALLEST_TOLERANCE,
+    Lifted,
     Monitor,
     Progress,
     SolverResult,
@@ -56,18 +57,6 @@ class SchwarzSystem(NormalEquations):
     """The normal equations with A_AS^-1; `directions` lead back from PCA's unknowns to x."""
 
     directions: BlockMatrix | None = None
-
-
-@partial(jax.tree_util.register_dataclass, data_fields=["monitor", "directions"], meta_fields=[])
-@dataclass(frozen=True)
-class _Lifted:
-    """The monitor of x = V y, for unknowns y."""
-
-    monitor: Monitor
-    directions: BlockMatrix
-
-    def __call__(self, y: jax.Array) -> jax.Array:
-        return self.monitor(self.directions.matvec(y))
 
 
 @dataclass(frozen=True, repr=False)
@@ -138,18 +127,15 @@ class SchwarzCG(OnNormalEquations):
         G, inverse = schwarz_inverse(A, self.blocks, self.cutoff, self.streamed, progress)
         return SchwarzSystem(A, G if self.gramian else None, inverse, directions)
 
-    def solve(
-        self,
-        state: NormalEquations,
-        b: Array,
-        monitor: Monitor | None = None,
-        progress: Progress | None = None,
+    def _solve(
+        self, state: NormalEquations, b: Array, monitor: Monitor | None, progress: Progress | None
     ) -> SolverResult:
         V = state.directions if isinstance(state, SchwarzSystem) else None
         if V is None:
-            return super().solve(state, b, monitor, progress)
-        lifted = None if monitor is None else _Lifted(monitor, V)
-        result = super().solve(state, b, lifted, progress)
+            return super()._solve(state, b, monitor, progress)
+        lift = jax.tree_util.Partial(BlockMatrix.matvec, V)
+        lifted = None if monitor is None else Lifted(monitor, lift)
+        result = super()._solve(state, b, lifted, progress)
         return dataclasses.replace(result, x=V.matvec(result.x))
 
 
