@@ -11,7 +11,7 @@ import numpy as np
 from tessella.cells.basis import CellBasis
 from tessella.cells.draw import Slot
 from tessella.cells.exchange import Datum
-from tessella.cells.leaves import Port
+from tessella.cells.port import Port
 from tessella.cells.rows import Asked
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array

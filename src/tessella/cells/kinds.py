@@ -3,39 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from hashlib import blake2b
-from uuid import uuid4
 
 import numpy as np
 
 from tessella.cells.draw import digest
-from tessella.cells.leaves import Kind, Space
+from tessella.cells.port import Port
 from tessella.cells.rows import Asked
+from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
 from tessella.machine.arrays import Array
 
 
+@dataclass(frozen=True)
+class Kind:
+    """Cells with the same numbers, their ports, and the statements that have rows in them."""
+
+    members: np.ndarray
+    space: Space
+    ports: tuple[Port, ...]
+    asked: tuple[tuple[int, int], ...]
+    """Numbers of statements' rows, and the first member's position there."""
+    own: Array | None = None
+    """Further columns of all its rows (asked, ports) and outputs: functions of its own."""
+    own_units: Array | None = None
+    sums: Array | None = None
+    """Rows of the sums, (sums, r)."""
+    name: bytes = b""
+    """The digest of its numbers; nothing if no other cell can have the same."""
+
+
 def _digests(part: Asked) -> list[bytes]:
     """Of every member's rows: equal rows, equal digests."""
-    tables = [part.symbol[key] for key in sorted(part.symbol)]
-    head = repr((part.name, sorted(part.symbol), part.slot.name))
-    if tables and all(np.array_equal(t, np.broadcast_to(t[:1], t.shape)) for t in tables):
-        tables = [t[:1] for t in tables]
-    count = len(tables[0]) if tables else 1
-    found = []
-    for i in range(count):
-        made = blake2b(head.encode(), digest_size=16)
+    keys, count = sorted(part.symbol), len(part.members)
+    head = blake2b(repr((part.name, keys, part.slot.name)).encode(), digest_size=16)
+    tables = [part.symbol[key] for key in keys]
+    if all((t == t[0]).all() for t in tables):
         for t in tables:
-            made.update(t[i].tobytes())
+            head.update(t[0].tobytes())
+        return [head.digest()] * count
+    found = []
+    for row in np.concatenate(tables, axis=1):
+        made = head.copy()
+        made.update(row)
         found.append(made.digest())
-    return found * len(part.members) if count == 1 and len(part.members) > 1 else found
+    return found
 
 
-def find_kinds(
-    system: CellSystem, space_of: np.ndarray, spaces: Sequence[Space]
-) -> tuple[list[Kind], np.ndarray]:
-    """Cells with the same numbers, and which of these kinds every cell is."""
+def find_kinds(system: CellSystem, space_of: np.ndarray, spaces: Sequence[Space]) -> list[Kind]:
+    """Cells with the same numbers."""
     parts: list[list[bytes]] = [[] for _ in range(system.cells.count)]
     rows: list[list[tuple[int, int]]] = [[] for _ in range(system.cells.count)]
     for number, part in enumerate(system.asked):
@@ -47,25 +64,17 @@ def find_kinds(
             for j, name in zip(part.members.tolist(), _digests(part), strict=True):
                 parts[j].append(b"sum%d" % number + name)
     reached = system.enriching.reached if system.enriching.count else np.zeros(0, dtype=bool)
-    known: dict[bytes, int] = {}
-    members: list[list[int]] = []
-    kind_of = np.zeros(system.cells.count, dtype=np.int64)
-    port_names: dict[tuple[object, ...], bytes] = {}
-    for j in range(system.cells.count):
-        key = tuple(p.name for p in system.ports[j])
+    known: dict[bytes | int, list[int]] = {}
+    port_names: dict[tuple[int, ...], bytes] = {}
+    heads = [repr(([draw.name for draw in own.draws], own.units)).encode() for own in spaces]
+    for j, (ports, space) in enumerate(zip(system.ports, space_of.tolist(), strict=True)):
+        key = tuple(map(id, ports))
         if key not in port_names:
-            port_names[key] = repr(key).encode()
-        space = int(space_of[j])
-        head = repr(([draw.name for draw in spaces[space].draws], spaces[space].units))
-        name = digest(head.encode(), port_names[key], *parts[j])
+            port_names[key] = repr(tuple(p.name for p in ports)).encode()
+        one: bytes | int = digest(heads[space], port_names[key], *parts[j])
         if len(reached) and reached[j]:
-            name = uuid4().bytes  # functions of absolute places: like no other
-        if name not in known:
-            known[name] = len(members)
-            members.append([])
-        kind_of[j] = known[name]
-        members[known[name]].append(j)
-    names = list(known)
+            one = j  # functions of absolute places: like no other
+        known.setdefault(one, []).append(j)
     kinds = [
         Kind(
             np.array(own),
@@ -73,13 +82,11 @@ def find_kinds(
             system.ports[own[0]],
             tuple(rows[own[0]]),
             sums=_sum_rows(system, own[0], spaces[int(space_of[own[0]])]),
-            name=name,
+            name=one if isinstance(one, bytes) else b"",
         )
-        for own, name in zip(members, names, strict=True)
+        for one, own in known.items()
     ]
-    if system.enriching.count:
-        kinds = _enriched(system, kinds, reached)
-    return kinds, kind_of
+    return _enriched(system, kinds, reached) if system.enriching.count else kinds
 
 
 def _enriched(system: CellSystem, kinds: list[Kind], reached: np.ndarray) -> list[Kind]:

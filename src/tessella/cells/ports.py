@@ -15,7 +15,7 @@ from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import KAPPA, Along, Datum, shares, wind
 from tessella.cells.faces import Side
 from tessella.cells.joining import Face
-from tessella.cells.leaves import Port
+from tessella.cells.port import Port
 from tessella.cells.rows import Stating
 from tessella.cells.tiled import Between, Cells, Custom
 from tessella.cells.tree import WHOLE

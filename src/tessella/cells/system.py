@@ -15,7 +15,7 @@ from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import Along, exchange
 from tessella.cells.joining import Face
-from tessella.cells.leaves import Port
+from tessella.cells.port import Port
 from tessella.cells.ports import blown, open_ports, ports_of
 from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells

@@ -14,8 +14,8 @@ from tessella.cells import slots
 from tessella.cells.basis import AnyCellBasis, CellBasis, common_degree, tiling_of
 from tessella.cells.draw import DRAWS, Slot, absent, drawn, powers, unfiltered
 from tessella.cells.faces import Side, interior_faces
-from tessella.cells.leaves import Space
 from tessella.cells.rows import Place, Stating
+from tessella.cells.space import Space
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
 from tessella.geometry.box import Box
@@ -125,6 +125,10 @@ class Cells:
 
     def slot(self, side: Side) -> Slot:
         return slots.on_face(self.face_counts[side[0]], side)
+
+    def points(self, cells: np.ndarray, z: Array) -> Array:
+        """Points z (n, d) in the coordinates of some cells, (cells, n, d)."""
+        return np.asarray(self.centres[cells][:, None] + z * self.half_widths[cells][:, None])
 
     def owners(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
         """(cell, point) for all points in some cell."""
