@@ -17,7 +17,7 @@ from tessella.cells.gmres import Exchanged, chosen
 from tessella.cells.joining import Face, Order, order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind, find_kinds
-from tessella.cells.leaves import Mapped, map_kinds
+from tessella.cells.leaves import Known, Mapped, map_kinds
 from tessella.cells.maps import Maps, distinct_members
 from tessella.cells.merging import Merged, merge
 from tessella.cells.pivoted import Pivoted
@@ -31,7 +31,6 @@ from tessella.cells.unknowns import Unknowns
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine.arrays import Array
-from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
@@ -277,17 +276,12 @@ def _factored(
     shelf: Shelf | None,
 ) -> CellFactors:
     """Maps of all cells, and the way they are joined."""
-    kinds = find_kinds(system, space_of, made)
+    kinds = find_kinds(system, space_of, made, shelf is not None)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-    require(
-        sum(_bytes(k) for k, old in zip(kinds, known, strict=True) if old is None),
-        f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
-        "use fewer features or subdomains, or a lower trace_degree",
-    )
     mapped = map_kinds(kinds, system.asked, sigma, known)
     _check_finite(system, mapped)
     if shelf is not None:
-        _shelve(shelf, kinds, mapped)
+        _shelve(shelf, kinds, mapped, known)
     if progress is not None:
         progress(len(kinds), 2 * len(kinds), 1.0)
     plan = _planned(system)
@@ -313,19 +307,13 @@ def _factored(
     )
 
 
-def _bytes(kind: Kind) -> int:
-    """Of a kind's factor and map."""
-    r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
-    taken = sum(m.shape[1] for p in kind.ports for m in p.modes_taken)
-    given = sum(m.shape[1] for p in kind.ports for m in p.modes_given)
-    return 8 * (r * r + r * (taken + given) + taken * given)
-
-
-def _shelve(shelf: Shelf, kinds: Sequence[Kind], mapped: Sequence[Mapped]) -> None:
-    """Keep what another solve may ask for; of a family copies, which do not hold all of it."""
+def _shelve(
+    shelf: Shelf, kinds: Sequence[Kind], mapped: Sequence[Mapped], known: Sequence[Known]
+) -> None:
+    """Keep what is new and what another solve may ask for."""
     for own in mapped:
         for i, number in enumerate(own.numbers.tolist()):
-            if kinds[number].name:
+            if kinds[number].name and known[number] is None:
                 shelf.put_cell(kinds[number].name, own.kept(i))
 
 
@@ -343,13 +331,13 @@ def _check_finite(system: CellSystem, mapped: Sequence[Mapped]) -> None:
 
 def _planned(system: CellSystem) -> Order:
     cells = system.cells
-    widths: dict[int, set[tuple[int, int]]] = {}
-    for between, face in zip(cells.faces, system.faces, strict=False):
-        widths.setdefault(between.axis, set()).add((face.up, face.down))
-    alike = len(cells.faces) == len(system.faces)
-    if alike and all(len(own) == 1 for own in widths.values()) and cells.tiled:
-        each = [widths.get(axis, {(0, 0)}) for axis in range(cells.low.shape[1])]
-        return _tiled_order(cells.tiling, tuple(next(iter(own)) for own in each))
+    if cells.tiled and len(cells.faces) == len(system.faces):
+        ends = zip(cells.faces, system.faces, strict=True)
+        crossing = {(between.axis, face.up, face.down) for between, face in ends}
+        widths = {axis: (up, down) for axis, up, down in crossing}
+        if len(widths) == len(crossing):
+            each = [widths.get(axis, (0, 0)) for axis in range(cells.low.shape[1])]
+            return _tiled_order(cells.tiling, tuple(each))
     ports = [
         [(number, port.side) for number, port in zip(numbers, own, strict=True)]
         for numbers, own in zip(system.crossings, system.ports, strict=True)

@@ -125,12 +125,20 @@ class Stage:
         return found[0], found[1]
 
     @cached_property
+    def shapes(self) -> tuple[tuple[tuple[int, int], int], ...]:
+        """Of a join's map and of what it leaves for right-hand sides (see `joins`), with sizes."""
+        at, taken = self.numbers, sum(self.sizes.taken)
+        m, n, o1, o2 = len(at.a3_in), len(at.b3_in), len(at.a1_out), len(at.b2_out)
+        found = ((o1 + o2, taken), (m + n, n + m), (m + n, taken), (o1, m), (o2, n))
+        return tuple((shape, shape[0] * shape[1]) for shape in found)
+
+    @cached_property
     def given_order(self) -> np.ndarray:
         """Of what A and B give, one after the other, first what they give at closed ports."""
         at, start = self.numbers, len(self.numbers.a3_out) + len(self.numbers.a1_out)
         return np.concatenate([at.a3_out, start + at.b3_out, at.a1_out, start + at.b2_out])
 
-    @property
+    @cached_property
     def closed_given(self) -> int:
         """How many of these there are."""
         return len(self.numbers.a3_out) + len(self.numbers.b3_out)
@@ -160,9 +168,7 @@ class Stage:
     @cached_property
     def bytes(self) -> float:
         """Of one join's map and of what it leaves for right-hand sides."""
-        at, given = self.numbers, sum(self.sizes.given)
-        n, m, taken = len(at.a3_in), len(at.b3_in), sum(self.sizes.taken)
-        return 8.0 * (given * taken + (n + m) * (n + m + taken) + given * max(n, m))
+        return 8.0 * sum(size for _, size in self.shapes)
 
 
 @dataclass(frozen=True)

@@ -58,20 +58,21 @@ class Joined(NamedTuple):
             x[pair] = own
 
 
-def empty_joined(stage: Stage, count: int, sums: int) -> Joined:
-    at, taken = stage.numbers, sum(stage.sizes.taken)
-    m, n, o1, o2 = len(at.a3_in), len(at.b3_in), len(at.a1_out), len(at.b2_out)
-    return Joined(
-        np.empty((count, o1 + o2, taken)),
-        np.empty((count, sums, taken)),
-        Join(
-            np.empty((count, m + n, n + m)),
-            np.empty((count, m + n, taken)),
-            np.empty((count, o1, m)),
-            np.empty((count, o2, n)),
-            np.empty((count, sums, m + n)),
-        ),
-    )
+LARGE = 1 << 19
+"""Numbers from which a block of memory comes in large pages, which takes a third of the time."""
+
+
+class Memory:
+    """For the arrays of many joins: one block if that is large."""
+
+    def __init__(self, size: int) -> None:
+        self._block, self._used = np.empty(size if size >= LARGE else 0), 0
+
+    def array(self, shape: tuple[int, ...], size: int) -> Array:
+        if not len(self._block):
+            return np.empty(shape)
+        self._used += size
+        return self._block[self._used - size : self._used].reshape(shape)
 
 
 @lru_cache(maxsize=64)
@@ -121,13 +122,27 @@ def _name(left: bytes, right: bytes, stage: Stage) -> bytes:
 
 
 class Making:
-    """The joins of one stage, those on a shelf filled in already."""
+    """The joins of one stage on their way, those on a shelf filled in already."""
 
     def __init__(
-        self, stage: Stage, left: Maps, right: Maps, pairs: np.ndarray, shelf: Shelf | None
+        self,
+        stage: Stage,
+        pair: tuple[Maps, Maps],
+        pairs: np.ndarray,
+        memory: tuple[Memory, Memory],
+        shelf: Shelf | None,
     ) -> None:
-        self.stage, self.left, self.right, self.pairs, self.shelf = stage, left, right, pairs, shelf
-        self.found = empty_joined(stage, len(pairs), left.E.shape[1])
+        self.stage, self.pairs, self.shelf = stage, pairs, shelf
+        self.left, self.right = left, right = pair
+        for_maps, for_joins = memory
+        count, sums, taken = len(pairs), left.E.shape[1], sum(stage.sizes.taken)
+        (T, size), *join = stage.shapes
+        K, S, A13, B23 = (for_joins.array((count, *own), count * n) for own, n in join)
+        self.found = Joined(
+            for_maps.array((count, *T), count * size),
+            np.empty((count, sums, taken)),
+            Join(K, S, A13, B23, np.empty((count, sums, K.shape[1]))),
+        )
         self.names: tuple[bytes, ...] = ()
         self.fresh = list(range(len(pairs)))
         if shelf is not None:

@@ -23,13 +23,14 @@ from tessella.cells.draw import digest
 from tessella.cells.kinds import Kind
 from tessella.cells.maps import Sharing, runs
 from tessella.cells.pivoted import CUT_SIGMA, Fit, Pivoted, fitted
-from tessella.cells.port import port_rows
+from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
 from tessella.linalg.lapack import cholesky, solve_cholesky
 from tessella.machine.arrays import Array
-from tessella.machine.threads import in_parallel
+from tessella.machine.memory import require
+from tessella.machine.threads import SMALL, in_parallel
 
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
@@ -87,14 +88,15 @@ class Family:
     def start(self, b: Array, asked: Sequence[Asked]) -> Array:
         """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r)."""
         y = b[self.cells, : self.columns]
+        work, n = FROM_MEMORY * 4.0 * self.columns**2 * len(y), len(self.numbers)
+        halves = [range(n // 2), range(n // 2, n)] if work > SMALL else [range(n)]
 
         def solve(kinds: range) -> None:
             starts = self.starts[kinds.start : kinds.stop + 1]
             own = y[starts[0] : starts[-1]]
             solve_cholesky(self.L[kinds.start : kinds.stop], own, starts - starts[0])
 
-        n, work = len(self.numbers), FROM_MEMORY * 4.0 * self.columns**2 * len(y)
-        in_parallel(solve, [range(n // 2), range(n // 2, n)] if n > 1 else [range(n)], work)
+        in_parallel(solve, halves, work)
         return y
 
     def given(self, y: Array) -> Array:
@@ -138,12 +140,14 @@ def map_kinds(
             groups.setdefault((id(kind.space), *places), []).append(i)
         else:
             alone.append(i)
-    ports = _Ports()
-    grams: dict[object, Array] = {}
-    making = [
-        _Making(kinds, group, ports.together(kinds[group[0]]), asked, known, grams)
-        for group in groups.values()
-    ]
+    require(
+        sum(len(group) * _bytes(kinds[group[0]]) for group in groups.values())
+        + sum(_bytes(kinds[i]) for i in alone),
+        f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
+        "use fewer features or subdomains, or a lower trace_degree",
+    )
+    shared = _Shared(asked)
+    making = [_Making(kinds, group, known, shared) for group in groups.values()]
     work = [(own, piece) for own in making for piece in own.pieces()]
     in_parallel(_make, work, sum(own.flops for own in making))
     found: list[Mapped] = []
@@ -153,6 +157,14 @@ def map_kinds(
         if family is not None:
             found.append(family)
     return found + _alone(kinds, alone, asked, sigma, known)
+
+
+def _bytes(kind: Kind) -> int:
+    """Of a kind's factor and map."""
+    r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
+    taken = sum(m.shape[1] for p in kind.ports for m in p.modes_taken)
+    given = sum(m.shape[1] for p in kind.ports for m in p.modes_given)
+    return 8 * (r * r + r * (taken + given) + taken * given)
 
 
 def _make(work: tuple[_Making, slice]) -> None:
@@ -191,16 +203,34 @@ class _Common(NamedTuple):
     out: Array
 
 
-class _Ports:
-    """What every port contributes, found once."""
+class _Shared:
+    """What several families have in common, found once: what a port contributes, the tables of a
+    statement, and its part of M^T M in cells with the same coefficients."""
 
-    def __init__(self) -> None:
-        self._known: dict[object, _Common] = {}
+    def __init__(self, asked: Sequence[Asked]) -> None:
+        self.asked = asked
+        self._ports: dict[object, _Common] = {}
+        self._tables: dict[tuple[int, int], Stacked] = {}
+        self._grams: dict[object, Array] = {}
+
+    def tables(self, space: Space, number: int) -> Stacked:
+        key = (id(space), number)
+        if key not in self._tables:
+            self._tables[key] = stacked_tables(space, self.asked[number])
+        return self._tables[key]
+
+    def gram(self, space: Space, number: int, at: int) -> Array:
+        part = self.asked[number]
+        numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
+        key = (id(space), number, numbers)
+        if key not in self._grams:
+            self._grams[key] = grams(space, [part], [[at]], [self.tables(space, number)])[0]
+        return self._grams[key]
 
     def together(self, kind: Kind) -> _Common:
         """All ports of a kind as one."""
         r = kind.space.columns
-        own = [self._one(kind.space, i, kind) for i in range(len(kind.ports))]
+        own = [self._port(kind.space, port) for port in kind.ports]
         if not own:
             return _Common(np.zeros((r, r)), np.zeros((0, r)), np.zeros((0, r)))
         return _Common(
@@ -209,13 +239,12 @@ class _Ports:
             np.concatenate([port.out for port in own]),
         )
 
-    def _one(self, space: Space, number: int, kind: Kind) -> _Common:
-        port = kind.ports[number]
+    def _port(self, space: Space, port: Port) -> _Common:
         key = (id(space), port.name)
-        if key not in self._known:
+        if key not in self._ports:
             rows, lifted, out = port_rows(space, port)
-            self._known[key] = _Common(rows.T @ rows, lifted.T @ rows, out)
-        return self._known[key]
+            self._ports[key] = _Common(rows.T @ rows, lifted.T @ rows, out)
+        return self._ports[key]
 
 
 class _Making:
@@ -225,15 +254,15 @@ class _Making:
         self,
         kinds: Sequence[Kind],
         group: Sequence[int],
-        common: _Common,
-        asked: Sequence[Asked],
         known: Sequence[Known],
-        grams: dict[object, Array],
+        shared: _Shared,
     ) -> None:
-        self.kinds, self.group, self.common = [kinds[i] for i in group], group, common
-        self.asked, self.known, self.grams = asked, [known[i] for i in group], grams
+        self.kinds, self.group = [kinds[i] for i in group], group
+        self.known, self.shared = [known[i] for i in group], shared
+        self.common = common = shared.together(self.kinds[0])
         self.space = self.kinds[0].space
-        self.parts = [asked[n] for n, _ in self.kinds[0].asked]
+        self.numbers = [n for n, _ in self.kinds[0].asked]
+        self.parts = [shared.asked[n] for n in self.numbers]
         self.height = sum(len(part.slot) for part in self.parts)
         n, r, m = len(group), self.space.columns, len(common.B)
         sums = 0 if self.kinds[0].sums is None else len(self.kinds[0].sums)
@@ -257,7 +286,7 @@ class _Making:
         fresh = [i for i, own in enumerate(self.known) if own is None]
         self.like_no_other = len(fresh) == 1
         if fresh and not self.like_no_other:
-            self.tables = [stacked_tables(self.space, part) for part in self.parts]
+            self.tables = [self.shared.tables(self.space, n) for n in self.numbers]
         step = max(1, BATCH // max(1, 8 * self.height * self.space.columns))
         return runs(fresh, step)
 
@@ -272,13 +301,7 @@ class _Making:
         G = self.L[i]
         G[...] = self.common.gram
         for number, at in self.kinds[i].asked:
-            part = self.asked[number]
-            numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
-            key = (id(self.space), number, numbers)
-            if key not in self.grams:
-                tables = [stacked_tables(self.space, part)]
-                self.grams[key] = grams(self.space, [part], [[at]], tables)[0]
-            G += self.grams[key]
+            G += self.shared.gram(self.space, number, at)
         self._solve(slice(i, i + 1))
 
     def _from_rows(self, own: slice) -> None:
@@ -326,8 +349,7 @@ def stacked_tables(space: Space, part: Asked) -> Stacked:
     for f in range(len(space.draws)):
         alphas = [alpha for g, alpha in part.symbol if g == f]
         if alphas:
-            stacked = np.stack([tables[f, alpha] for alpha in alphas], axis=1)
-            found.append((f, alphas, stacked / space.units[f]))
+            found.append((f, alphas, np.stack([tables[f, alpha] for alpha in alphas], axis=1)))
     return found
 
 
@@ -349,6 +371,7 @@ def grams(
         start = rows.stop
         for f, alphas, table in own:
             c = np.stack([part.symbol[f, alpha][positions] for alpha in alphas], axis=2)
+            c /= space.units[f]
             columns = slice(space.starts[f], space.starts[f + 1])
             np.matmul(c.transpose(1, 0, 2), table, out=M[rows, :, columns])
     return np.matmul(M.transpose(1, 2, 0), M.transpose(1, 0, 2), out=out)

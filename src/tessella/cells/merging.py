@@ -15,7 +15,7 @@ from typing import ClassVar
 import numpy as np
 
 from tessella.cells.joining import Order
-from tessella.cells.joins import Join, Making
+from tessella.cells.joins import Join, Making, Memory
 from tessella.cells.maps import Distinct, Maps, gathered_outputs
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Merging
@@ -124,12 +124,12 @@ class Merged:
         """Of every stage what comes in at its closed ports if nothing came in from outside, of the
         last one what both sides give there; and the sums."""
         stages = self.order.stages
-        outs = [_none() if own is None else own for own in c]
-        parts = [_none() if own is None else own for own in sums]
+        outs = [NONE if own is None else own for own in c]
+        parts = [NONE if own is None else own for own in sums]
         passing: list[Array] = []
         for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
             if stage.cells is not None:
-                passing.append(_none())
+                passing.append(NONE)
                 continue
             a, b = stage.pairs.T
             given = np.concatenate([outs[stage.left][a], outs[stage.right][b]], axis=1)
@@ -168,8 +168,7 @@ class Merged:
         return taken
 
 
-def _none() -> Array:
-    return np.zeros((0, 0))
+NONE = np.zeros((0, 0))
 
 
 def _norm(parts: Sequence[Array | None]) -> float:
@@ -194,11 +193,13 @@ def merge(
     uses = Counter(child for s in stages if s.cells is None for child in (s.left, s.right))
     reused = 0
     for level in order.levels[:-1]:
-        making = {
-            i: Making(stages[i], maps[stages[i].left], maps[stages[i].right], distinct[i].pairs,
-                      shelf)
-            for i in level
-        }  # fmt: skip
+        sizes = [[distinct[i].count * size for _, size in stages[i].shapes] for i in level]
+        for_maps = sum(own[0] for own in sizes)
+        memory = Memory(for_maps), Memory(sum(map(sum, sizes)) - for_maps)
+        making = {}
+        for i in level:
+            pair = maps[stages[i].left], maps[stages[i].right]
+            making[i] = Making(stages[i], pair, distinct[i].pairs, memory, shelf)
         work = [(own, piece) for own in making.values() for piece in own.pieces()]
         work.sort(key=lambda one: -one[0].stage.flops)
         flops = sum(len(own.fresh) * own.stage.flops for own in making.values())

@@ -63,7 +63,7 @@ class ShapedCells(Cells):
     kind: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
 
-    @property
+    @cached_property
     def tiled(self) -> bool:
         return False
 

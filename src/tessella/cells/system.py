@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -72,8 +74,9 @@ class CellSystem:
     @cached_property
     def rows(self) -> int:
         own = sum(part.h.size for part in self.asked) + len(self.sums)
-        own_rows = {id(p): len(p.slot) * len(p.taken) for ports in self.ports for p in ports}
-        return own + sum(own_rows[id(p)] for ports in self.ports for p in ports)
+        every = list(chain.from_iterable(self.ports))
+        numbers, ports = Counter(map(id, every)), {id(port): port for port in every}
+        return own + sum(n * len(ports[k].slot) * len(ports[k].taken) for k, n in numbers.items())
 
     @cached_property
     def traces(self) -> int:

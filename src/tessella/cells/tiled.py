@@ -91,7 +91,7 @@ class Cells:
     def count(self) -> int:
         return len(self.number)
 
-    @property
+    @cached_property
     def tiled(self) -> bool:
         """Whether these are all boxes of the tiling with all their faces."""
         return not any(face.custom or face.wind or face.field for face in self.faces)
