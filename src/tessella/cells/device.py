@@ -22,7 +22,6 @@ import numpy as np
 
 from tessella.cells.device_merging import PROMPT, Grid, Merged, Numbers, exchange, grid, merge
 from tessella.cells.draw import Draw, Slot
-from tessella.cells.exchange import orders_along
 from tessella.cells.factors import MAGNIFIED, Found
 from tessella.cells.jumps import jumps
 from tessella.cells.leaves import WELL
@@ -238,7 +237,7 @@ def device_factors(
     """The system's factors on a device; None if they belong on the host."""
     if not _fits(system, solver):
         return None
-    orders = orders_along(system.problem)
+    orders = system.orders
     _, (space,) = spaces(system.cells, system.bases, system.stating, orders, sigma)
     if _work(system, space) < WORTH:
         return None

@@ -41,6 +41,17 @@ def digest(*parts: bytes) -> bytes:
     return made.digest()
 
 
+def placed(z: Array, centres: Array, half_widths: Array) -> Array:
+    """Points z (n, d) of a cell's own coordinates [-1, 1]^d in the domain: (n, d) for one cell
+    (d,), and (J, n, d) for many (J, d)."""
+    centres, half_widths = centres[..., None, :], half_widths[..., None, :]
+    found = np.empty(np.broadcast_shapes(centres.shape, z.shape))
+    for i in range(z.shape[-1]):
+        np.multiply(z[..., i], half_widths[..., i], out=found[..., i])
+        found[..., i] += centres[..., i]
+    return found
+
+
 @dataclass(frozen=True, eq=False)
 class Slot:
     """Points of a cell (n, d) in its own coordinates [-1, 1]^d, and weights (n,).

@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tessella.cells.exchange import orders_along
-from tessella.cells.faces import interior_faces
 from tessella.cells.gmres import Exchanged, chosen
 from tessella.cells.joining import Face, Order, order
 from tessella.cells.jumps import jumps
@@ -54,7 +52,7 @@ def _tiled_order(tiling: Tiling, widths: tuple[tuple[int, int], ...]) -> Order:
     """Of all boxes of a tiling, with as many numbers across the faces of every axis."""
     low, high = corners(tiling)
     faces, ports = [], [[] for _ in range(tiling.count)]  # type: ignore[var-annotated]
-    for own in interior_faces(tiling):
+    for own in tiling.faces:
         parts = (own.below, own.above, own.part_below, own.part_above)
         for below, above, part_below, part_above in np.stack(parts, axis=1).tolist():
             ports[below].append(((own.axis, 1, part_below), len(faces)))
@@ -241,7 +239,7 @@ def factor_cells(
         on_device = device_factors(system, rule.sigma, solver, progress)
         if on_device is not None:
             return on_device
-        orders = orders_along(system.problem)
+        orders = system.orders
         space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
         best: CellFactors | None = None
         for tuning in TUNINGS:

@@ -24,7 +24,7 @@ from tessella.cells.maps import Maps, runs
 from tessella.cells.shelf import Shelf
 from tessella.machine.arrays import Array
 
-TOGETHER, WORTH = 8, 4e6
+TOGETHER, WORTH = 8, 8e6
 """Joins that are made in one call of batched products: at most so many, and about so many flops."""
 
 

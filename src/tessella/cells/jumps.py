@@ -8,12 +8,13 @@ from collections.abc import Iterator
 import numpy as np
 
 from tessella.cells import slots
-from tessella.cells.exchange import orders_along
 from tessella.cells.system import CellSystem
 from tessella.cells.tree import WHOLE
 from tessella.cells.unknowns import Unknowns
+from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
-from tessella.problem.operators import D, Identity, Operator
+from tessella.problem.operators import D, Identity
+from tessella.problem.problem import Problem
 
 POINTS = 6
 """Points per axis of a face at which jumps are measured, its ends included; with enrichment, which
@@ -51,10 +52,8 @@ def _on_whole_faces(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
         slot_a = slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset)
         whole, slot = (below, slot_b) if part_below == WHOLE else (above, slot_a)
         x = cells.points(whole, slot.points)
-        for name, field, operator in _compared(system, axis, only):
-            symbol = system.problem.symbol(
-                operator, x.reshape(-1, d), field=system.problem.fields[field]
-            )
+        for name, field, order in _compared(system, axis, only):
+            symbol = _symbol(system.problem, field, axis, order, x.reshape(-1, d))
             table = {alpha: c.reshape(x.shape[:2]) for alpha, c in symbol.items()}
             apart = unknowns.on_slot(below, slot_b, field, table)
             yield name, apart - unknowns.on_slot(above, slot_a, field, table)
@@ -77,25 +76,34 @@ def _on_parts(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
         )
         z_b = np.concatenate([part.below.points for part in parts])
         z_a = np.concatenate([part.above.points for part in parts])
-        x = system.cells.centres[below] + z_b * system.cells.half_widths[below]
-        for name, field, operator in _compared(system, axis, only):
-            table = system.problem.symbol(operator, x, field=system.problem.fields[field])
+        x = system.cells.points(below, z_b[:, None])[:, 0]
+        for name, field, order in _compared(system, axis, only):
+            table = _symbol(system.problem, field, axis, order, x)
             apart = unknowns.at_points(below, z_b, field, table)
             yield name, apart - unknowns.at_points(above, z_a, field, table)
 
 
-def _compared(
-    system: CellSystem, axis: int, only: int | None
-) -> Iterator[tuple[str, int, Operator]]:
-    """What should agree on both sides of a face: its name, the unknown, and the operator."""
-    problem, orders = system.problem, orders_along(system.problem)
+def _compared(system: CellSystem, axis: int, only: int | None) -> Iterator[tuple[str, int, int]]:
+    """What should agree on both sides of a face: its name, the unknown, and the order of the normal
+    derivative."""
+    problem, orders = system.problem, system.orders
     for f, field in enumerate(problem.fields):
         if only not in (None, f):
             continue
+        of = f" of {field}" if len(problem.unknowns) > 1 else ""
         for m in range(max(1, int(orders[f, axis])) if orders[f].any() else 0):
-            operator: Operator = D(**{problem.domain.axes[axis]: m}) if m else Identity()
-            of = f" of {field}" if len(problem.unknowns) > 1 else ""
-            yield _name(m) + of, f, operator @ problem.part(field)
+            yield _name(m) + of, f, m
+
+
+def _symbol(problem: Problem, field: int, axis: int, order: int, x: Array) -> dict[Orders, Array]:
+    """How a normal derivative of an unknown acts on v, where an ansatz makes u of v."""
+    name = problem.fields[field]
+    multiplier = problem.multiplier(name)
+    if not callable(multiplier):
+        alpha = tuple(order if i == axis else 0 for i in range(x.shape[1]))
+        return {alpha: np.full(len(x), float(multiplier))}
+    along = D(**{problem.domain.axes[axis]: order}) if order else Identity()
+    return problem.symbol(along @ problem.part(name), x, field=name)
 
 
 def _name(m: int) -> str:

@@ -15,7 +15,7 @@ import numpy as np
 from tessella.cells.basis import AnyCellBasis, CellBasis
 from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import Along, exchange
+from tessella.cells.exchange import Along, exchange, orders_along
 from tessella.cells.joining import Face
 from tessella.cells.port import Port
 from tessella.cells.ports import blown, open_ports, ports_of
@@ -90,6 +90,11 @@ class CellSystem:
     @cached_property
     def enriching(self) -> Enriching:
         return Enriching(self.bases, self.cells.number, self.cells.centres, self.cells.half_widths)
+
+    @cached_property
+    def orders(self) -> Array:
+        """How often the equations differentiate every unknown along every axis, (F, d)."""
+        return orders_along(self.problem)
 
     @property
     def h(self) -> Array:
@@ -186,7 +191,8 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     x = stating.points(inner)
     asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
     stating.learn(asked)
-    along = exchange(problem, x[:: max(1, cells.count // 4)], x)
+    step = max(1, cells.count // 4)
+    along = exchange(problem, x[::step], x, stating.sampled(step))
     if any(own.wind for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)

@@ -100,7 +100,7 @@ class Unknowns:
             for alpha, values in space.draws[field].tables(slot, list(table)).items():
                 unit = np.prod(half[mine] ** -np.array(alpha, dtype=float), axis=1)
                 found[mine] += table[alpha][mine] * unit * np.sum(values * a, axis=1)
-        x = (self.system.cells.centres[cells] + z * half)[:, None]
+        x = self.system.cells.points(cells, z[:, None])
         one = {alpha: c[:, None] for alpha, c in table.items()}
         return found + self._own_values(cells, x, field, one)[:, 0]
 

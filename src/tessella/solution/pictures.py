@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.cells.faces import interior_faces
 from tessella.cells.tiling import Tiling
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
@@ -251,7 +250,7 @@ def _outline(ax: Any, solution: Solution) -> None:
         from matplotlib.collections import LineCollection
 
         ends = np.array([[-1.0], [1.0]])
-        lines = [f.points(decomposition, ends) for f in interior_faces(decomposition)]
+        lines = [f.points(decomposition, ends) for f in decomposition.faces]
         ax.add_collection(
             LineCollection(list(np.concatenate(lines)), colors="white", lw=0.5, alpha=0.6)
         )
