@@ -125,12 +125,17 @@ class Stage:
         return found[0], found[1]
 
     @cached_property
-    def shapes(self) -> tuple[tuple[tuple[int, int], int], ...]:
-        """Of a join's map and of what it leaves for right-hand sides (see `joins`), with sizes."""
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Of a join's map and of what it leaves for right-hand sides (see `joins`)."""
         at, taken = self.numbers, sum(self.sizes.taken)
         m, n, o1, o2 = len(at.a3_in), len(at.b3_in), len(at.a1_out), len(at.b2_out)
-        found = ((o1 + o2, taken), (m + n, n + m), (m + n, taken), (o1, m), (o2, n))
-        return tuple((shape, shape[0] * shape[1]) for shape in found)
+        return (o1 + o2, taken), (m + n, n + m), (m + n, taken), (o1, m), (o2, n)
+
+    @cached_property
+    def numbers_left(self) -> tuple[int, int]:
+        """How many numbers a join's map has, and what it leaves for right-hand sides."""
+        first, *rest = (a * b for a, b in self.shapes)
+        return first, sum(rest)
 
     @cached_property
     def given_order(self) -> np.ndarray:
@@ -168,7 +173,7 @@ class Stage:
     @cached_property
     def bytes(self) -> float:
         """Of one join's map and of what it leaves for right-hand sides."""
-        return 8.0 * sum(size for _, size in self.shapes)
+        return 8.0 * sum(self.numbers_left)
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.cells.block import Block
 from tessella.cells.joining import Arrangement, Stage
 from tessella.cells.maps import Maps, runs
 from tessella.cells.shelf import Shelf
@@ -56,23 +57,6 @@ class Joined(NamedTuple):
     def fill(self, pair: int, known: Sequence[Array]) -> None:
         for x, own in zip((self.T, self.E, *self.join), known, strict=True):
             x[pair] = own
-
-
-LARGE = 1 << 19
-"""Numbers from which a block of memory comes in large pages, which takes a third of the time."""
-
-
-class Memory:
-    """For the arrays of many joins: one block if that is large."""
-
-    def __init__(self, size: int) -> None:
-        self._block, self._used = np.empty(size if size >= LARGE else 0), 0
-
-    def array(self, shape: tuple[int, ...], size: int) -> Array:
-        if not len(self._block):
-            return np.empty(shape)
-        self._used += size
-        return self._block[self._used - size : self._used].reshape(shape)
 
 
 @lru_cache(maxsize=64)
@@ -129,17 +113,17 @@ class Making:
         stage: Stage,
         pair: tuple[Maps, Maps],
         pairs: np.ndarray,
-        memory: tuple[Memory, Memory],
+        blocks: tuple[Block, Block],
         shelf: Shelf | None,
     ) -> None:
         self.stage, self.pairs, self.shelf = stage, pairs, shelf
         self.left, self.right = left, right = pair
-        for_maps, for_joins = memory
+        for_maps, for_joins = blocks
         count, sums, taken = len(pairs), left.E.shape[1], sum(stage.sizes.taken)
-        (T, size), *join = stage.shapes
-        K, S, A13, B23 = (for_joins.array((count, *own), count * n) for own, n in join)
+        T, *join = stage.shapes
+        K, S, A13, B23 = (for_joins.array(count, *own) for own in join)
         self.found = Joined(
-            for_maps.array((count, *T), count * size),
+            for_maps.array(count, *T),
             np.empty((count, sums, taken)),
             Join(K, S, A13, B23, np.empty((count, sums, K.shape[1]))),
         )

@@ -19,6 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.cells.block import Block
 from tessella.cells.draw import digest
 from tessella.cells.kinds import Kind
 from tessella.cells.maps import Sharing, runs
@@ -27,7 +28,7 @@ from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
-from tessella.linalg.lapack import cholesky, solve_cholesky
+from tessella.linalg.lapack import cholesky, solve_cholesky, solve_cholesky_rows
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.threads import SMALL, in_parallel
@@ -60,7 +61,7 @@ class Family:
     numbers    of the kinds
     cells      all their members, kind by kind; `starts` tells where those of each begin
     L          Cholesky factors of M^T M, (n, r, r)
-    X          from what comes in to the unknowns, transposed: (n, in, r)
+    X          from what comes in to the unknowns, (n, r, in)
     T, E       what goes out (n, out, in), and what comes to the sums (n, sums, in)
     out, sums  the same of the unknowns, (out, r) and (n, sums, r)
     """
@@ -94,7 +95,7 @@ class Family:
         def solve(kinds: range) -> None:
             starts = self.starts[kinds.start : kinds.stop + 1]
             own = y[starts[0] : starts[-1]]
-            solve_cholesky(self.L[kinds.start : kinds.stop], own, starts - starts[0])
+            solve_cholesky_rows(self.L[kinds.start : kinds.stop], own, starts - starts[0])
 
         in_parallel(solve, halves, work)
         return y
@@ -111,7 +112,7 @@ class Family:
 
     def taking(self, y: Array, taken: Array) -> Array:
         """The same when this comes in."""
-        return y + self.sharing.times(self.X.transpose(0, 2, 1), taken)
+        return y + self.sharing.times(self.X, taken)
 
     def unknowns(self, y: Array) -> Array:
         return y
@@ -148,6 +149,9 @@ def map_kinds(
     )
     shared = _Shared(asked)
     making = [_Making(kinds, group, known, shared) for group in groups.values()]
+    block = Block(sum(own.size for own in making))
+    for own in making:
+        own.begin(block)
     work = [(own, piece) for own in making for piece in own.pieces()]
     in_parallel(_make, work, sum(own.flops for own in making))
     found: list[Mapped] = []
@@ -232,10 +236,10 @@ class _Shared:
         r = kind.space.columns
         own = [self._port(kind.space, port) for port in kind.ports]
         if not own:
-            return _Common(np.zeros((r, r)), np.zeros((0, r)), np.zeros((0, r)))
+            return _Common(np.zeros((r, r)), np.zeros((r, 0)), np.zeros((0, r)))
         return _Common(
             sum((port.gram for port in own[1:]), start=own[0].gram),
-            np.concatenate([port.B for port in own]),
+            np.concatenate([port.B for port in own], axis=1),
             np.concatenate([port.out for port in own]),
         )
 
@@ -243,7 +247,7 @@ class _Shared:
         key = (id(space), port.name)
         if key not in self._ports:
             rows, lifted, out = port_rows(space, port)
-            self._ports[key] = _Common(rows.T @ rows, lifted.T @ rows, out)
+            self._ports[key] = _Common(rows.T @ rows, rows.T @ lifted, out)
         return self._ports[key]
 
 
@@ -264,14 +268,24 @@ class _Making:
         self.numbers = [n for n, _ in self.kinds[0].asked]
         self.parts = [shared.asked[n] for n in self.numbers]
         self.height = sum(len(part.slot) for part in self.parts)
-        n, r, m = len(group), self.space.columns, len(common.B)
-        sums = 0 if self.kinds[0].sums is None else len(self.kinds[0].sums)
-        self.L, self.X = np.empty((n, r, r)), np.empty((n, m, r))
-        self.T, self.E = np.empty((n, len(common.out), m)), np.empty((n, sums, m))
-        self.sums = np.zeros((n, 0, r)) if not sums else np.stack([k.sums for k in self.kinds])  # type: ignore[misc]
-        self.condition = np.full(n, np.inf)
+        self.shape = len(group), *common.B.shape
+        self.condition = np.full(len(group), np.inf)
         self.tables: list[Stacked] = []
         self.like_no_other = False
+
+    @property
+    def size(self) -> int:
+        """Of all that is found."""
+        n, r, m = self.shape
+        return n * (r * (r + m) + len(self.common.out) * m)
+
+    def begin(self, block: Block) -> None:
+        n, r, m = self.shape
+        sums = [kind.sums for kind in self.kinds if kind.sums is not None]
+        self.sums = np.stack(sums) if sums else np.zeros((n, 0, r))
+        self.L, self.X = block.array(n, r, r), block.array(n, r, m)
+        self.T = block.array(n, len(self.common.out), m)
+        self.E = np.empty((n, self.sums.shape[1], m))
 
     @property
     def flops(self) -> float:
@@ -317,11 +331,10 @@ class _Making:
         regular = cholesky(L)
         size = np.diagonal(L, axis1=1, axis2=2)[regular]
         self.condition[own][regular] = size.max(axis=1) / size.min(axis=1)
-        n, m, r = X.shape
         X[...] = self.common.B
-        solve_cholesky(L, X.reshape(n * m, r), m * np.arange(n + 1))
-        np.matmul(self.common.out, X.transpose(0, 2, 1), out=self.T[own])
-        np.matmul(self.sums[own], X.transpose(0, 2, 1), out=self.E[own])
+        solve_cholesky(L, X)
+        np.matmul(self.common.out, X, out=self.T[own])
+        np.matmul(self.sums[own], X, out=self.E[own])
 
     def made(self) -> tuple[Family | None, list[int]]:
         """The family, and the kinds whose Gramians are not conditioned well enough."""

@@ -14,8 +14,9 @@ from typing import ClassVar
 
 import numpy as np
 
+from tessella.cells.block import Block
 from tessella.cells.joining import Order
-from tessella.cells.joins import Join, Making, Memory
+from tessella.cells.joins import Join, Making
 from tessella.cells.maps import Distinct, Maps, gathered_outputs
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Merging
@@ -193,13 +194,12 @@ def merge(
     uses = Counter(child for s in stages if s.cells is None for child in (s.left, s.right))
     reused = 0
     for level in order.levels[:-1]:
-        sizes = [[distinct[i].count * size for _, size in stages[i].shapes] for i in level]
-        for_maps = sum(own[0] for own in sizes)
-        memory = Memory(for_maps), Memory(sum(map(sum, sizes)) - for_maps)
+        sizes = [(distinct[i].count, *stages[i].numbers_left) for i in level]
+        blocks = Block(sum(n * T for n, T, _ in sizes)), Block(sum(n * x for n, _, x in sizes))
         making = {}
         for i in level:
             pair = maps[stages[i].left], maps[stages[i].right]
-            making[i] = Making(stages[i], pair, distinct[i].pairs, memory, shelf)
+            making[i] = Making(stages[i], pair, distinct[i].pairs, blocks, shelf)
         work = [(own, piece) for own in making.values() for piece in own.pieces()]
         work.sort(key=lambda one: -one[0].stage.flops)
         flops = sum(len(own.fresh) * own.stage.flops for own in making.values())

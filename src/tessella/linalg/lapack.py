@@ -40,7 +40,8 @@ def _char(letter: bytes) -> Any:
     return ctypes.byref(ctypes.c_char(letter))
 
 
-LOWER, PLAIN, TRANSPOSED, LEFT = (_char(letter) for letter in (b"L", b"N", b"T", b"L"))
+LOWER, PLAIN, TRANSPOSED = (_char(letter) for letter in (b"L", b"N", b"T"))
+LEFT, RIGHT, ONE = _char(b"L"), _char(b"R"), ctypes.byref(ctypes.c_double(1.0))
 
 BLOCK = 64
 """Columns that LAPACK takes together, for the sizes of its workspaces."""
@@ -63,9 +64,22 @@ def cholesky(G: Array) -> np.ndarray:
     return found
 
 
-def solve_cholesky(L: Array, x: Array, starts: np.ndarray) -> None:
-    """Overwrite the rows x[starts[i] : starts[i + 1]] of x (rows, n) by G_i^-1 of them, for the
-    factors that `cholesky` left."""
+def solve_cholesky(L: Array, x: Array) -> None:
+    """Overwrite x (count, n, m) by G_i^-1 x_i, for the factors that `cholesky` left."""
+    if not x.size:
+        return
+    assert L.flags.c_contiguous and x.flags.c_contiguous
+    count, n, m = x.shape
+    routine, size, columns = _routine("dtrsm", 11), _int(n), _int(m)
+    factor, factor_step, start, step = L.ctypes.data, L.strides[0], x.ctypes.data, x.strides[0]
+    for i in range(count):
+        own, at = factor + i * factor_step, start + i * step
+        for which in (TRANSPOSED, PLAIN):
+            routine(RIGHT, LOWER, which, PLAIN, columns, size, ONE, own, size, at, columns)
+
+
+def solve_cholesky_rows(L: Array, x: Array, starts: np.ndarray) -> None:
+    """Overwrite the rows x[starts[i] : starts[i + 1]] of x (rows, n) by G_i^-1 of them."""
     if not x.size:
         return
     assert L.flags.c_contiguous and x.flags.c_contiguous
@@ -73,8 +87,7 @@ def solve_cholesky(L: Array, x: Array, starts: np.ndarray) -> None:
     size, one, info = _int(n), _int(1), _int(0)
     many, single = _routine("dpotrs", 8), _routine("dtrsv", 8)
     factor, factor_step, row, row_step = L.ctypes.data, L.strides[0], x.ctypes.data, x.strides[0]
-    begins = starts.tolist()
-    for i, (begin, end) in enumerate(pairwise(begins)):
+    for i, (begin, end) in enumerate(pairwise(starts.tolist())):
         own, at = factor + i * factor_step, row + begin * row_step
         if end - begin == 1:
             single(LOWER, PLAIN, PLAIN, size, own, size, at, one)
