@@ -86,10 +86,11 @@ def work(problem: ts.Problem, basis: Basis, oversampling: float) -> float:
 def cell_work(found: CellFactors) -> float:
     """Flops of all Gramians, their factors and maps, and of all joins."""
     total = 0.0
-    for kind, own in zip(found.kinds, found.mapped, strict=True):
-        r, (out, into) = kind.space.columns, own.T.shape
-        rows = sum(len(found.system.asked[number].slot) for number, _ in kind.asked)
-        total += rows * r**2 + r**3 / 3 + 2.0 * r**2 * into + 2.0 * out * r * into
+    for own in found.mapped:
+        for kind in (found.kinds[number] for number in own.numbers.tolist()):
+            r, (_, out, into) = kind.space.columns, own.T.shape
+            rows = sum(len(found.system.asked[number].slot) for number, _ in kind.asked)
+            total += rows * r**2 + r**3 / 3 + 2.0 * r**2 * into + 2.0 * out * r * into
     assert isinstance(found.joined, Merged)
     for stage, distinct in zip(found.joined.order.stages, found.joined.distinct, strict=True):
         if stage.cells is None:

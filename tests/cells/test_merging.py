@@ -7,7 +7,8 @@ import pytest
 
 from tessella.cells.gmres import Exchanged
 from tessella.cells.joining import Face, Sizes, order
-from tessella.cells.merging import Maps, distinct_members, merge
+from tessella.cells.maps import Maps, distinct_members
+from tessella.cells.merging import merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange
 

@@ -8,7 +8,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.cells.faces import interior_faces
 from tessella.cells.tiling import DEEPEST, SMALLEST
 from tessella.cells.tree import WHOLE, Roots, balanced, leaves, middle, parts
 
@@ -56,7 +55,7 @@ def test_faces_fill_the_surface_of_every_box(tiling):
     """Each side of a box is met by neighbours all over, or lies on the boundary."""
     d = tiling.domain.dimension
     sides = 2 * tiling.half_widths
-    for faces in interior_faces(tiling):
+    for faces in tiling.faces:
         covered = {side: np.zeros(tiling.count) for side in (0, 1)}
         across = np.delete(sides, faces.axis, axis=1)
         small, _ = faces.smaller
@@ -79,13 +78,14 @@ def test_both_neighbours_agree_where_their_face_is(tiling):
     d = tiling.domain.dimension
     corners = np.array(list(itertools.product((-1.0, 1.0), repeat=d - 1))).reshape(2 ** (d - 1), -1)
     period = np.where(tiling.wraps, tiling.domain.upper - tiling.domain.lower, np.inf)
-    for faces in interior_faces(tiling):
+    for faces in tiling.faces:
         points = faces.points(tiling, corners)
-        for (_, side, part), members, chosen in faces.by_side():
+        ends = ((1.0, faces.below, faces.part_below), (-1.0, faces.above, faces.part_above))
+        for (end, members, parts_of), i in itertools.product(ends, range(len(points))):
+            j, part = members[i], int(parts_of[i])
             width = 1.0 if part == WHOLE else 0.5
-            z = np.insert(middle(part, d) + width * corners, faces.axis, 2.0 * side - 1, axis=1)
-            own = tiling.centres[members][:, None] + z * tiling.half_widths[members][:, None]
-            apart = np.abs(own - points[chosen])
+            z = np.insert(middle(part, d) + width * corners, faces.axis, end, axis=1)
+            apart = np.abs(tiling.centres[j] + z * tiling.half_widths[j] - points[i])
             apart = np.minimum(apart, np.abs(apart - period))
             assert apart.max() < 1e-12
 

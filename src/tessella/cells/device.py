@@ -22,14 +22,16 @@ import numpy as np
 
 from tessella.cells.device_merging import PROMPT, Grid, Merged, Numbers, exchange, grid, merge
 from tessella.cells.draw import Draw, Slot
-from tessella.cells.exchange import orders_along
 from tessella.cells.factors import MAGNIFIED, Found
 from tessella.cells.jumps import jumps
-from tessella.cells.leaves import WELL, Kind, Rowed, Space, port_rows
+from tessella.cells.leaves import WELL
+from tessella.cells.port import Rowed, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.solvers import AnySolver, Merging
+from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
 from tessella.cells.tiled import Between, Cells, spaces
+from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
 from tessella.linalg import batched_qr
 from tessella.linalg.iterative.iteration import History, Progress, SolverResult, Stop
@@ -235,7 +237,7 @@ def device_factors(
     """The system's factors on a device; None if they belong on the host."""
     if not _fits(system, solver):
         return None
-    orders = orders_along(system.problem)
+    orders = system.orders
     _, (space,) = spaces(system.cells, system.bases, system.stating, orders, sigma)
     if _work(system, space) < WORTH:
         return None
@@ -300,22 +302,13 @@ class DeviceFactors:
             widths = tuple(draw.columns for draw in space.draws)
             own = self.statements, h, self.given, self.leaves, self.merged
             y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
-            a = self._unfiltered(y)
+            nowhere = np.zeros(system.cells.count, dtype=np.int64)
+            unknowns = Unknowns(system, (space,), nowhere, y)
+            a = unknowns.coefficients()
         with watch.phase("measure"), single_threaded_blas():
-            everywhere = Kind(np.arange(system.cells.count), space, (), ())
-            apart = jumps(system, (everywhere,), (y.T,))
+            apart = jumps(unknowns)
         result = SolverResult(None, 0, Stop.DIRECT, History(), float(error))
         return Found(a, result, self._residuals(missed), apart)
-
-    def _unfiltered(self, y: Array) -> Array:
-        """From the filtered unknowns of all cells to the coefficients of all features."""
-        parts = []
-        for f, own in enumerate(self.system.bases):
-            mine = y[:, self.space.starts[f] : self.space.starts[f + 1]] / self.space.units[f]
-            a = np.zeros((len(y), own.width))
-            a[:, : own.features.columns] = self.space.draws[f].coefficients(mine.T).T
-            parts.append(a.ravel())
-        return np.concatenate(parts)
 
     def _residuals(self, missed: Sequence[Array]) -> dict[str, float]:
         """Root mean square of what every statement misses, in its own units."""

@@ -19,7 +19,7 @@ import numpy as np
 
 from tessella.cells import joining
 from tessella.cells.joining import Face, Order, Stage
-from tessella.cells.merging import SINGULAR
+from tessella.cells.whole import SINGULAR
 
 CLOSE = 1e-8
 """Residual of an approximate inverse from which one more step reaches rounding."""

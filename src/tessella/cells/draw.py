@@ -21,6 +21,7 @@ import numpy as np
 from scipy.linalg import lapack, solve_triangular
 
 from tessella.features.random_features import (
+    Activation,
     Layer,
     RandomFeatures,
     deep_derivatives,
@@ -38,6 +39,17 @@ def digest(*parts: bytes) -> bytes:
         made.update(len(part).to_bytes(8, "little"))
         made.update(part)
     return made.digest()
+
+
+def placed(z: Array, centres: Array, half_widths: Array) -> Array:
+    """Points z (n, d) of a cell's own coordinates [-1, 1]^d in the domain: (n, d) for one cell
+    (d,), and (J, n, d) for many (J, d)."""
+    centres, half_widths = centres[..., None, :], half_widths[..., None, :]
+    found = np.empty(np.broadcast_shapes(centres.shape, z.shape))
+    for i in range(z.shape[-1]):
+        np.multiply(z[..., i], half_widths[..., i], out=found[..., i])
+        found[..., i] += centres[..., i]
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,6 +115,37 @@ class Features:
             made[alpha] = table
         return made
 
+    def combined(self, points: Array, symbol: Mapping[Orders, Array]) -> Array:
+        """sum_alpha c_alpha D^alpha of all features at the points, (C, n); c_alpha (n,)."""
+        function = self.features.function
+        if len(self.layers) == 1 and function.plain:
+            found = _shallow_combined(function, self.layers[0], points, symbol)
+        else:
+            tables = self.values(points, list(symbol))
+            found = np.zeros((self.features.count, len(points)))
+            for alpha, c in symbol.items():
+                found += c * tables[alpha].T[: self.features.count]
+        if self.features.constant:
+            origin = symbol.get((0,) * points.shape[1], np.zeros(len(points)))
+            found = np.concatenate([found, origin[None]])
+        return found
+
+
+def _shallow_combined(
+    function: Activation, layer: Layer, points: Array, symbol: Mapping[Orders, Array]
+) -> Array:
+    """D^alpha act(w.z + b) = w^alpha act^(|alpha|), so that every order is one product."""
+    s = layer.weights @ points.T + layer.biases[:, None]
+    values = function.derivatives(s, max(map(sum, symbol), default=0))
+    found = np.zeros_like(s)
+    for order in {sum(alpha) for alpha in symbol}:
+        own = [alpha for alpha in symbol if sum(alpha) == order]
+        powers = np.stack([np.prod(layer.weights ** np.array(alpha), axis=1) for alpha in own])
+        factors = powers.T @ np.stack([symbol[alpha] for alpha in own])
+        factors *= values[order]
+        found += factors
+    return found
+
 
 @lru_cache(maxsize=16)
 def _known_features(features: RandomFeatures, numbers: bytes, shapes: tuple[int, ...]) -> Features:
@@ -157,6 +200,15 @@ class Draw:
             return {alpha: self.table(slot, alpha) for alpha in alphas}
         found = self.features.values(slot.points, alphas)
         return {alpha: self._filtered(table) for alpha, table in found.items()}
+
+    def combined(self, slot: Slot, symbol: Mapping[Orders, Array]) -> Array:
+        """sum_alpha c_alpha D^alpha of the filtered features at the points, (r, n)."""
+        if slot.lasting:
+            found = np.zeros((self.columns, len(slot)))
+            for alpha, c in symbol.items():
+                found += c * self.table(slot, alpha).T
+            return found
+        return self._filtered(self.features.combined(slot.points, symbol).T).T
 
     def _filtered(self, table: Array) -> Array:
         if self.R is None:

@@ -9,9 +9,9 @@ from __future__ import annotations
 import numpy as np
 
 from tessella.cells.basis import CellBasis
-from tessella.cells.draw import Slot
+from tessella.cells.draw import Slot, placed
 from tessella.cells.exchange import Datum
-from tessella.cells.leaves import Port
+from tessella.cells.port import Port
 from tessella.cells.rows import Asked
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
@@ -50,7 +50,7 @@ class Enriching:
         return np.asarray(enriched_values(self.tiling, own, x, everywhere)[:, 0].T)
 
     def points(self, cell: int, slot: Slot) -> Array:
-        return np.asarray(self.centres[cell] + slot.points * self.half_widths[cell])
+        return placed(slot.points, self.centres[cell], self.half_widths[cell])
 
     def rows(self, cell: int, part: Asked, at: int) -> Array:
         """Of a statement's rows in a cell."""

@@ -20,7 +20,7 @@ belong to its flux.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -81,10 +81,16 @@ def orders_along(problem: Problem) -> Array:
     return found
 
 
-def exchange(problem: Problem, points: Array, every: Array | None = None) -> tuple[Along, ...]:
+Symbols = Sequence[Sequence[Mapping[Orders, Array]]]
+"""[equation][unknown] -> the coefficient of every derivative at some points."""
+
+
+def exchange(
+    problem: Problem, points: Array, every: Array | None = None, symbols: Symbols | None = None
+) -> tuple[Along, ...]:
     """What is exchanged across every axis; coefficients are looked at in some points inside, winds
-    at `every` one."""
-    orders, means = orders_along(problem), _mean_coefficients(problem, points)
+    at `every` one. `symbols` has the equations' coefficients at the points, if they are known."""
+    orders, means = orders_along(problem), _mean_coefficients(problem, points, symbols)
     return tuple(
         _turning(problem, axis, orders[:, axis], points if every is None else every)
         or _along(problem, axis, orders[:, axis], means)
@@ -120,12 +126,15 @@ def _where(problem: Problem, equation: Equation, points: Array) -> Array:
     return held if len(held) else points
 
 
-def _mean_coefficients(problem: Problem, points: Array) -> Means:
+def _mean_coefficients(problem: Problem, points: Array, symbols: Symbols | None) -> Means:
     found = []
-    for e in problem.equations:
-        x = _where(problem, e, points)
-        symbols = [problem.symbol(e.operator, x, field=f) for f in problem.fields]
-        found.append([{a: float(f"{np.mean(c):.3e}") for a, c in own.items()} for own in symbols])
+    for i, e in enumerate(problem.equations):
+        if symbols is None or e.where is not None:
+            x = _where(problem, e, points)
+            own = [problem.symbol(e.operator, x, field=f) for f in problem.fields]
+        else:
+            own = [dict(one) for one in symbols[i]]
+        found.append([{a: float(f"{np.mean(c):.3e}") for a, c in one.items()} for one in own])
     return found
 
 

@@ -11,23 +11,24 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from tessella.cells.exchange import orders_along
-from tessella.cells.faces import interior_faces
 from tessella.cells.gmres import Exchanged, chosen
-from tessella.cells.joining import Face, Order, Stage, order
+from tessella.cells.joining import Face, Order, order
 from tessella.cells.jumps import jumps
-from tessella.cells.kinds import find_kinds
-from tessella.cells.leaves import Gram, Kind, Mapped, Space, map_kinds
-from tessella.cells.merging import Maps, Merged, distinct_members, merge
+from tessella.cells.kinds import Kind, find_kinds
+from tessella.cells.leaves import Known, Mapped, map_kinds
+from tessella.cells.maps import Maps, distinct_members
+from tessella.cells.merging import Merged, merge
+from tessella.cells.pivoted import Pivoted
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
+from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
 from tessella.cells.tiled import corners, spaces
 from tessella.cells.tiling import Tiling
+from tessella.cells.unknowns import Unknowns
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine.arrays import Array
-from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
@@ -51,7 +52,7 @@ def _tiled_order(tiling: Tiling, widths: tuple[tuple[int, int], ...]) -> Order:
     """Of all boxes of a tiling, with as many numbers across the faces of every axis."""
     low, high = corners(tiling)
     faces, ports = [], [[] for _ in range(tiling.count)]  # type: ignore[var-annotated]
-    for own in interior_faces(tiling):
+    for own in tiling.faces:
         parts = (own.below, own.above, own.part_below, own.part_above)
         for below, above, part_below, part_above in np.stack(parts, axis=1).tolist():
             ports[below].append(((own.axis, 1, part_below), len(faces)))
@@ -69,7 +70,6 @@ class CellFactors:
     spaces: tuple[Space, ...]
     space_of: np.ndarray
     kinds: tuple[Kind, ...]
-    kind_of: np.ndarray
     mapped: tuple[Mapped, ...]
     joined: Merged | Exchanged
     reused: int
@@ -90,7 +90,7 @@ class CellFactors:
     @property
     def trouble(self) -> float:
         """By how much rounding errors may grow; infinite if a cell is not determined."""
-        if any(_is_loose(k, m) for k, m in zip(self.kinds, self.mapped, strict=True)):
+        if any(isinstance(own, Pivoted) and own.loose for own in self.mapped):
             return math.inf
         return self.joined.growth
 
@@ -114,11 +114,12 @@ class CellFactors:
     ) -> Found:
         """Solve for the system's right-hand sides."""
         with watch.phase("solve"), single_threaded_blas():
-            local, met, result = self._local(self.system)
-            a = self.unfiltered(self.system, local)
+            answers, result = self._answers()
+            unknowns = self._unknowns(answers)
+            a = unknowns.coefficients()
         with watch.phase("measure"), single_threaded_blas():
-            residual = self.residuals(self.system, local, met)
-            apart = jumps(self.system, self.kinds, local)
+            residual = self._residuals(unknowns, answers)
+            apart = jumps(unknowns)
         return Found(a, result, residual, apart)
 
     def described(self, basis: AnyBasis) -> dict[str, Any]:
@@ -137,149 +138,81 @@ class CellFactors:
         return {
             "M": max(one for one, _ in draws),
             "M_hat": max(one for _, one in draws),
-            "preconditioned": max(m.condition for m in self.mapped),
+            "preconditioned": max(float(np.max(own.condition)) for own in self.mapped),
         }
 
     @property
     def columns_kept(self) -> int:
-        return sum(
-            len(k.members) * (k.space.columns if isinstance(m.factor, Gram) else len(m.factor.kept))
-            for k, m in zip(self.kinds, self.mapped, strict=True)
-        )
+        return sum(len(own.cells) * own.columns for own in self.mapped)
 
-    def unfiltered(self, system: CellSystem, local: list[Array]) -> Array:
-        """From the filtered unknowns of all kinds to the coefficients of all features."""
-        parts = []
-        for f, own in enumerate(system.bases):
-            a = np.zeros((system.cells.tiling.count, own.width))
-            number = system.cells.number
-            for space in self.spaces:
-                mine = [i for i, k in enumerate(self.kinds) if k.space is space]
-                cells = np.concatenate([self.kinds[i].members for i in mine])
-                rows = slice(space.starts[f], space.starts[f + 1])
-                reduced = np.concatenate([local[i][rows] for i in mine], axis=1) / space.units[f]
-                a[number[cells], : own.features.columns] = space.draws[f].coefficients(reduced).T
-            for kind, y in zip(self.kinds, local, strict=True):
-                if kind.own is not None:
-                    extra = kind.space.columns + system.enriching.starts[f : f + 2]
-                    assert kind.own_units is not None
-                    factors = kind.own_units[slice(*system.enriching.starts[f : f + 2])]
-                    a[number[kind.members], own.features.columns :] = y[slice(*extra), 0] * factors
-            parts.append(a.ravel())
-        return np.concatenate(parts)
-
-    def _local(self, system: CellSystem) -> tuple[list[Array], list[Array | None], SolverResult]:
-        """The unknowns of the members of every kind, (r, members), and what cells that were
-        factored by themselves make of their rows."""
-        start = self._particular(system)
-        stages, places = self.joined.order.stages, self.joined.order.places
-        at = [np.array([places[j] for j in k.members.tolist()]) for k in self.kinds]
-        n = len(system.sums)
-        leaves = [s if s.cells is not None else None for s in stages]
+    def _answers(self) -> tuple[list[Array], SolverResult]:
+        """What the cells of every family answer to their right-hand sides and to what comes in."""
+        system, order = self.system, self.joined.order
+        b = projected(system, self.spaces, self.space_of)
+        answers = [own.start(b, system.asked) for own in self.mapped]
+        places = [order.place[own.cells].T for own in self.mapped]
+        n, leaves = len(system.sums), [s if s.cells is not None else None for s in order.stages]
         c = [None if s is None else np.zeros((s.count, sum(s.sizes.given))) for s in leaves]
         e = [None if s is None else np.zeros((s.count, n)) for s in leaves]
-        for own, place, y in zip(self.mapped, at, start, strict=True):
-            c_stage, e_stage = c[int(place[0, 0])], e[int(place[0, 0])]
-            assert c_stage is not None and e_stage is not None
-            c_stage[place[:, 1]] = (own.out @ y).T
-            e_stage[place[:, 1]] = (own.sums @ y).T
+        for own, (stage, at), y in zip(self.mapped, places, answers, strict=True):
+            given, part = c[int(stage[0])], e[int(stage[0])]
+            assert given is not None and part is not None
+            given[at] = own.given(y)
+            if n:
+                part[at] = own.summed(y)
         values = np.array([total.value for total in system.sums])
         taken, result = self.joined.solve(c, e, values)
-        local: list[Array] = []
-        met: list[Array | None] = []
-        for own, place, y in zip(self.mapped, at, start, strict=True):
-            y = y + own.X @ taken[int(place[0, 0])][place[:, 1]].T
-            local.append(own.factor.unknowns(y))
-            met.append(None if isinstance(own.factor, Gram) else own.factor.Q @ y)
-        return local, met, result
+        return [
+            own.taking(y, taken[int(stage[0])][at])
+            for own, (stage, at), y in zip(self.mapped, places, answers, strict=True)
+        ], result
 
-    def _particular(self, system: CellSystem) -> list[Array]:
-        """What the members of every kind answer to their right-hand sides if nothing comes in."""
-        b = self._projected(system)
+    def _unknowns(self, answers: Sequence[Array]) -> Unknowns:
+        found = [own.unknowns(y) for own, y in zip(self.mapped, answers, strict=True)]
+        rows = np.zeros((self.system.cells.count, max(x.shape[1] for x in found)))
+        for own, x in zip(self.mapped, found, strict=True):
+            rows[own.cells, : x.shape[1]] = x
+        units = next((kind.own_units for kind in self.kinds if kind.own_units is not None), None)
+        return Unknowns(self.system, self.spaces, self.space_of, rows, units)
 
-        def one(number: int) -> Array:
-            kind, own = self.kinds[number], self.mapped[number]
-            if isinstance(own.factor, Gram):
-                return own.factor.solve(np.asfortranarray(b[kind.members, : kind.space.columns].T))
-            h = np.concatenate(
-                [
-                    np.stack([part.h[part.at(j)] for j in kind.members.tolist()], axis=1)
-                    for part in (system.asked[n] for n, _ in kind.asked)
-                ]
-            )
-            return np.asarray(own.factor.solve(h))
-
-        return [one(number) for number in range(len(self.kinds))]
-
-    def _projected(self, system: CellSystem) -> Array:
-        """M^T h of every cell, (J, largest r)."""
-        widest = max(space.columns for space in self.spaces)
-        b = np.zeros((system.cells.count, widest))
-        for part in system.asked:
-            if not np.any(part.h):
-                continue
-            for number, space in enumerate(self.spaces):
-                mine = self.space_of[part.members] == number
-                if not mine.any():
-                    continue
-                whole = bool(mine.all())
-                cells = part.members if whole else part.members[mine]
-                for (f, alpha), table in part.symbol.items():
-                    weighted = table * part.h if whole else table[mine] * part.h[mine]
-                    own = slice(space.starts[f], space.starts[f + 1])
-                    b[cells, own] += weighted @ space.table(f, part.slot, alpha) / space.units[f]
-        return b
-
-    def residuals(
-        self, system: CellSystem, local: list[Array], met: list[Array | None]
-    ) -> dict[str, float]:
+    def _residuals(self, unknowns: Unknowns, answers: Sequence[Array]) -> dict[str, float]:
         """Root mean square of what every statement misses, in its own units."""
-        every = gathered(system, self.kinds, local)
+        system = self.system
+        values = unknowns.of_statements()
+        for own, y in zip(self.mapped, answers, strict=True):
+            if isinstance(own, Pivoted):
+                own.put_values(y, system.asked, values)
         squares: dict[str, float] = {}
-        for number, part in enumerate(system.asked):
-            values = np.zeros_like(part.h)
-            regular = np.array([met[self.kind_of[j]] is None for j in part.members.tolist()])
-            for i, space in enumerate(self.spaces):
-                mine = np.flatnonzero((self.space_of[part.members] == i) & regular)
-                for (f, alpha), table in part.symbol.items() if len(mine) else ():
-                    own = slice(space.starts[f], space.starts[f + 1])
-                    a = every[part.members[mine], own] / space.units[f]
-                    values[mine] += table[mine] * (a @ space.table(f, part.slot, alpha).T)
-            for at in np.flatnonzero(~regular).tolist():
-                values[at] = self._rows_met(system, met, number, int(part.members[at]))
-            missed = np.sum((values - part.h) ** 2, axis=1) / part.unit
-            squares[part.name] = squares.get(part.name, 0.0) + float(np.sum(missed))
+        for part, found in zip(system.asked, values, strict=True):
+            missed = float(np.sum(np.sum((found - part.h) ** 2, axis=1) / part.unit))
+            squares[part.name] = squares.get(part.name, 0.0) + missed
         for i, total in enumerate(system.sums):
-            got = sum(
-                float(np.sum(k.sums[i] @ a))
-                for k, a in zip(self.kinds, local, strict=True)
-                if k.sums is not None
+            got = sum(float(own.total(unknowns.rows)[i]) for own in self.mapped)
+            squares[total.name] = (
+                squares.get(total.name, 0.0) + ((got - total.value) * total.size) ** 2
             )
-            missed_sum = (got - total.value) * total.size
-            squares[total.name] = squares.get(total.name, 0.0) + missed_sum**2
         return {name: math.sqrt(value) for name, value in squares.items()}
 
-    def _rows_met(
-        self, system: CellSystem, met: list[Array | None], number: int, cell: int
-    ) -> Array:
-        """A statement's rows of a cell that was factored by itself."""
-        kind, rows = self.kinds[self.kind_of[cell]], met[self.kind_of[cell]]
-        assert rows is not None
-        start = 0
-        for n, _ in kind.asked:
-            end = start + len(system.asked[n].slot)
-            if n == number:
-                return np.asarray(rows[start:end, int(np.searchsorted(kind.members, cell))])
-            start = end
-        raise AssertionError("the cell has no such rows")
 
-
-def gathered(system: CellSystem, kinds: Sequence[Kind], local: Sequence[Array]) -> Array:
-    """The unknowns of all cells, (J, most)."""
-    every = np.zeros((system.cells.count, max(len(a) for a in local)))
-    for kind, a in zip(kinds, local, strict=True):
-        every[kind.members, : len(a)] = a.T
-    return every
+def projected(system: CellSystem, spaces: Sequence[Space], space_of: np.ndarray) -> Array:
+    """M^T h of every cell, (J, largest r)."""
+    b = np.zeros((system.cells.count, max(space.columns for space in spaces)))
+    for part in system.asked:
+        if not np.any(part.h):
+            continue
+        for number, space in enumerate(spaces):
+            if not space.filtered:
+                continue
+            mine = space_of[part.members] == number
+            if not mine.any():
+                continue
+            whole = bool(mine.all())
+            cells = part.members if whole else part.members[mine]
+            for (f, alpha), table in part.symbol.items():
+                weighted = table * part.h if whole else table[mine] * part.h[mine]
+                own = slice(space.starts[f], space.starts[f + 1])
+                b[cells, own] += weighted @ space.table(f, part.slot, alpha) / space.units[f]
+    return b
 
 
 def factor_cells(
@@ -306,7 +239,7 @@ def factor_cells(
         on_device = device_factors(system, rule.sigma, solver, progress)
         if on_device is not None:
             return on_device
-        orders = orders_along(system.problem)
+        orders = system.orders
         space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
         best: CellFactors | None = None
         for tuning in TUNINGS:
@@ -341,23 +274,17 @@ def _factored(
     shelf: Shelf | None,
 ) -> CellFactors:
     """Maps of all cells, and the way they are joined."""
-    kinds, kind_of = find_kinds(system, space_of, made)
+    kinds = find_kinds(system, space_of, made, shelf is not None)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-    require(
-        sum(_bytes(k) for k, old in zip(kinds, known, strict=True) if old is None),
-        f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
-        "use fewer features or subdomains, or a lower trace_degree",
-    )
     mapped = map_kinds(kinds, system.asked, sigma, known)
-    _check_finite(kinds, mapped)
+    _check_finite(system, mapped)
     if shelf is not None:
-        shelf.put_cells(kinds, mapped)
+        _shelve(shelf, kinds, mapped, known)
     if progress is not None:
         progress(len(kinds), 2 * len(kinds), 1.0)
     plan = _planned(system)
-    leaves = [_leaf_maps(stage, kinds, kind_of, mapped) for stage in plan.stages]
-    maps = [None if one is None else one[0] for one in leaves]
-    distinct = distinct_members(plan, [None if one is None else one[1] for one in leaves])
+    maps, which = _leaf_maps(plan, kinds, mapped)
+    distinct = distinct_members(plan, which)
     note = ""
     if isinstance(solver, Exchange) and system.sums:
         raise ValueError(
@@ -374,43 +301,41 @@ def _factored(
         joined = merge(plan, maps, distinct, weights, shelf)
     again = sum(one is not None for one in known)
     return CellFactors(
-        system, tuple(made), space_of, tuple(kinds), kind_of, tuple(mapped), joined, again, note
+        system, tuple(made), space_of, tuple(kinds), tuple(mapped), joined, again, note
     )
 
 
-def _bytes(kind: Kind) -> int:
-    """Of a kind's factor and map."""
-    r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
-    taken = sum(m.shape[1] for p in kind.ports for m in p.modes_taken)
-    given = sum(m.shape[1] for p in kind.ports for m in p.modes_given)
-    return 8 * (r * r + r * (taken + given) + taken * given)
+def _shelve(
+    shelf: Shelf, kinds: Sequence[Kind], mapped: Sequence[Mapped], known: Sequence[Known]
+) -> None:
+    """Keep what is new and what another solve may ask for."""
+    for own in mapped:
+        for i, number in enumerate(own.numbers.tolist()):
+            if kinds[number].name and known[number] is None:
+                shelf.put_cell(kinds[number].name, own.kept(i))
 
 
-def _is_loose(kind: Kind, mapped: Mapped) -> bool:
-    """Whether a whole cell is not determined by its equation, conditions and incoming data."""
-    if isinstance(mapped.factor, Gram) or kind.own is not None or not kind.space.filtered:
-        return False
-    return len(mapped.factor.kept) < mapped.factor.columns or mapped.condition > 1e8
-
-
-def _check_finite(kinds: Sequence[Kind], mapped: Sequence[Mapped]) -> None:
-    for kind, own in zip(kinds, mapped, strict=True):
-        if not np.all(np.isfinite(own.T)):
+def _check_finite(system: CellSystem, mapped: Sequence[Mapped]) -> None:
+    for own in mapped:
+        if not np.isfinite(own.T).all():
+            finite = np.isfinite(own.T.sum(axis=(1, 2)))[own.sharing.which]
+            place = system.cells.centres[own.cells[np.argmin(finite)]]
+            at = ", ".join(f"{c:.4g}" for c in place)
             raise ValueError(
-                f"subdomain {int(kind.members[0])} cannot match incoming data (its map is not "
-                f"finite): check the coefficients there, or use coupling='overlap'"
+                f"the subdomain around ({at}) cannot match incoming data (its map is not finite): "
+                f"check the coefficients there, or use coupling='overlap'"
             )
 
 
 def _planned(system: CellSystem) -> Order:
     cells = system.cells
-    widths: dict[int, set[tuple[int, int]]] = {}
-    for between, face in zip(cells.faces, system.faces, strict=False):
-        widths.setdefault(between.axis, set()).add((face.up, face.down))
-    alike = len(cells.faces) == len(system.faces)
-    if alike and all(len(own) == 1 for own in widths.values()) and cells.tiled:
-        each = [widths.get(axis, {(0, 0)}) for axis in range(cells.low.shape[1])]
-        return _tiled_order(cells.tiling, tuple(next(iter(own)) for own in each))
+    if cells.tiled and len(cells.faces) == len(system.faces):
+        ends = zip(cells.faces, system.faces, strict=True)
+        crossing = {(between.axis, face.up, face.down) for between, face in ends}
+        widths = {axis: (up, down) for axis, up, down in crossing}
+        if len(widths) == len(crossing):
+            each = [widths.get(axis, (0, 0)) for axis in range(cells.low.shape[1])]
+            return _tiled_order(cells.tiling, tuple(each))
     ports = [
         [(number, port.side) for number, port in zip(numbers, own, strict=True)]
         for numbers, own in zip(system.crossings, system.ports, strict=True)
@@ -419,12 +344,25 @@ def _planned(system: CellSystem) -> Order:
 
 
 def _leaf_maps(
-    stage: Stage, kinds: Sequence[Kind], kind_of: np.ndarray, mapped: Sequence[Mapped]
-) -> tuple[Maps, np.ndarray] | None:
-    """The maps of a stage of single cells, and which of them each cell has."""
-    if stage.cells is None:
-        return None
-    own, which = np.unique(kind_of[np.array(stage.cells)], return_inverse=True)
-    T = np.stack([mapped[k].T for k in own.tolist()])
-    E = np.stack([mapped[k].E for k in own.tolist()])
-    return Maps(T, E, tuple(kinds[k].name for k in own.tolist())), which.ravel()
+    plan: Order, kinds: Sequence[Kind], mapped: Sequence[Mapped]
+) -> tuple[list[Maps | None], list[np.ndarray | None]]:
+    """The maps of all stages of single cells, and which of them each cell has."""
+    parts: dict[int, list[Mapped]] = {}
+    for own in mapped:
+        parts.setdefault(plan.places[int(own.cells[0])][0], []).append(own)
+    maps: list[Maps | None] = [None] * len(plan.stages)
+    which: list[np.ndarray | None] = [None] * len(plan.stages)
+    for stage, families in parts.items():
+        own_which = np.zeros(plan.stages[stage].count, dtype=np.int64)
+        start = 0
+        for own in families:
+            own_which[plan.place[own.cells, 1]] = start + own.sharing.which
+            start += len(own.numbers)
+        T, E = ([own.T for own in families], [own.E for own in families])
+        maps[stage] = Maps(
+            T[0] if len(T) == 1 else np.concatenate(T),
+            E[0] if len(E) == 1 else np.concatenate(E),
+            tuple(kinds[k].name for own in families for k in own.numbers.tolist()),
+        )
+        which[stage] = own_which
+    return maps, which

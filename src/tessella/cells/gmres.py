@@ -13,7 +13,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
 from tessella.cells.joining import Order
-from tessella.cells.merging import Distinct, Maps, apply_maps, gathered_outputs
+from tessella.cells.maps import Distinct, Maps, gathered_outputs
 from tessella.cells.solvers import Exchange, Merging
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine.arrays import Array
@@ -88,7 +88,7 @@ class Exchanged:
         order = self.order
         taken = [None if place is None else x.ravel()[place] for place in order.taken]
         outs = [
-            None if own is None or mine is None else apply_maps(own.T, one.which, mine)
+            None if own is None or mine is None else one.times(own.T, mine)
             for own, one, mine in zip(self.maps, self.distinct, taken, strict=True)
         ]
         return np.asarray(x.ravel() - gathered_outputs(order, outs))

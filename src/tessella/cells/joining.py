@@ -52,6 +52,18 @@ class Numbers(NamedTuple):
     b2_out: np.ndarray
 
 
+class Arrangement(NamedTuple):
+    """Rows and columns of a map in another order, and for small ones where their numbers are."""
+
+    rows: np.ndarray
+    columns: np.ndarray
+    flat: np.ndarray | None
+
+
+SMALL = 1 << 17
+"""Numbers of a map up to which their places are listed one by one."""
+
+
 @dataclass
 class Stage:
     """Joins that are alike: `left` and `right` are stages, `members` which of theirs are joined.
@@ -95,19 +107,73 @@ class Stage:
         return Numbers(*parts)
 
     @cached_property
+    def arrangements(self) -> tuple[Arrangement, Arrangement]:
+        """Of the maps of both groups, with what is given and taken at closed ports first."""
+        at = self.numbers
+        assert self.children is not None
+        parts = (
+            (at.a3_out, at.a1_out, at.a3_in, at.a1_in),
+            (at.b3_out, at.b2_out, at.b3_in, at.b2_in),
+        )
+        found = []
+        for out3, out, in3, into in parts:
+            rows, columns = np.concatenate([out3, out]), np.concatenate([in3, into])
+            flat = None
+            if len(rows) * len(columns) <= SMALL:
+                flat = (rows[:, None] * len(columns) + columns).ravel()
+            found.append(Arrangement(rows, columns, flat))
+        return found[0], found[1]
+
+    @cached_property
+    def shapes(self) -> tuple[tuple[int, int], ...]:
+        """Of a join's map and of what it leaves for right-hand sides (see `joins`)."""
+        at, taken = self.numbers, sum(self.sizes.taken)
+        m, n, o1, o2 = len(at.a3_in), len(at.b3_in), len(at.a1_out), len(at.b2_out)
+        return (o1 + o2, taken), (m + n, n + m), (m + n, taken), (o1, m), (o2, n)
+
+    @cached_property
+    def numbers_left(self) -> tuple[int, int]:
+        """How many numbers a join's map has, and what it leaves for right-hand sides."""
+        first, *rest = (a * b for a, b in self.shapes)
+        return first, sum(rest)
+
+    @cached_property
+    def given_order(self) -> np.ndarray:
+        """Of what A and B give, one after the other, first what they give at closed ports."""
+        at, start = self.numbers, len(self.numbers.a3_out) + len(self.numbers.a1_out)
+        return np.concatenate([at.a3_out, start + at.b3_out, at.a1_out, start + at.b2_out])
+
+    @cached_property
+    def closed_given(self) -> int:
+        """How many of these there are."""
+        return len(self.numbers.a3_out) + len(self.numbers.b3_out)
+
+    @cached_property
+    def taken_orders(self) -> tuple[np.ndarray, np.ndarray]:
+        """Where what A takes, and what B takes, is in what they take outside and then at closed
+        ports."""
+        at = self.numbers
+        sizes = [len(own) for own in (at.a1_in, at.b2_in, at.a3_in, at.b3_in)]
+        outside_a, outside_b, closed_a, closed_b = (
+            start + np.arange(size) for start, size in zip(stack_ports(sizes), sizes, strict=False)
+        )
+        a, b = (np.empty(sizes[k] + sizes[k + 2], dtype=np.int64) for k in (0, 1))
+        a[at.a1_in], a[at.a3_in] = outside_a, closed_a
+        b[at.b2_in], b[at.b3_in] = outside_b, closed_b
+        return a, b
+
+    @cached_property
     def flops(self) -> float:
         """Of one join."""
         at, given = self.numbers, sum(self.sizes.given)
         n, m, taken = len(at.a3_in), len(at.b3_in), sum(self.sizes.taken)
-        inner = n * n * m + n**3 + n * (m + n) * taken + n * m * taken
+        inner = 2 * n * n * m + n**3 + n * m * m + (n + m) * max(n, m) * taken
         return 2.0 * (inner + given * max(n, m) * taken)
 
     @cached_property
     def bytes(self) -> float:
         """Of one join's map and of what it leaves for right-hand sides."""
-        at, given = self.numbers, sum(self.sizes.given)
-        n, m, taken = len(at.a3_in), len(at.b3_in), sum(self.sizes.taken)
-        return 8.0 * (given * taken + n * n + 2 * n * m + (n + m) * taken + given * max(n, m))
+        return 8.0 * sum(self.numbers_left)
 
 
 @dataclass(frozen=True)
@@ -125,6 +191,20 @@ class Order:
     """The same for what they give, (members, out): where others take it."""
     size: int
     """Of that vector."""
+
+    @cached_property
+    def place(self) -> np.ndarray:
+        """`places` as an array (J, 2)."""
+        return np.array(self.places, dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def levels(self) -> list[list[int]]:
+        """The numbers of stages that join those of levels before; the last one is alone."""
+        height = [0] * len(self.stages)
+        for i, s in enumerate(self.stages):
+            if s.cells is None:
+                height[i] = 1 + max(height[s.left], height[s.right])
+        return [[i for i, h in enumerate(height) if h == k] for k in range(1, max(height) + 1)]
 
     @cached_property
     def last_use(self) -> dict[int, int]:

@@ -1,58 +1,31 @@
 """How far neighbours disagree on their common faces: on whole ones where nothing was asked of them,
-on cut ones at the points of the exchange."""
+on others at the points of the exchange."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
 from tessella.cells import slots
-from tessella.cells.draw import Slot
-from tessella.cells.exchange import orders_along
-from tessella.cells.leaves import Kind
 from tessella.cells.system import CellSystem
 from tessella.cells.tree import WHOLE
+from tessella.cells.unknowns import Unknowns
+from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
-from tessella.problem.operators import D, Identity, Operator
+from tessella.problem.operators import D, Identity
+from tessella.problem.problem import Problem
 
 POINTS = 6
 """Points per axis of a face at which jumps are measured, its ends included; with enrichment, which
 may be singular where faces meet, as many between them."""
 
 
-def jumps(
-    system: CellSystem, kinds: Sequence[Kind], local: Sequence[Array]
-) -> dict[str, dict[str, float]]:
+def jumps(unknowns: Unknowns) -> dict[str, dict[str, float]]:
     """Root mean square and largest jump of u and of every normal derivative that is exchanged."""
-    problem, cells = system.problem, system.cells
-    d, names = problem.domain.dimension, problem.domain.axes
-    orders = orders_along(problem)
-    own = _Unknowns(system, kinds, local)
     found: dict[str, list[Array]] = {}
-    alike: dict[tuple[int, int, int, int | None, int], list[int]] = {}
-    for number, face in enumerate(cells.faces):
-        alone = number if face.custom is not None else -1
-        key = (face.axis, face.part_below, face.part_above, face.field, alone)
-        alike.setdefault(key, []).append(number)
-    for (axis, part_below, part_above, only, alone), faces in alike.items():
-        below = np.array([cells.faces[f].below for f in faces])
-        above = np.array([cells.faces[f].above for f in faces])
-        slot_b, slot_a = _slots(system, axis, part_below, part_above, alone)
-        whole = below if part_below == WHOLE else above
-        slot = slot_b if part_below == WHOLE else slot_a
-        x = cells.centres[whole][:, None] + slot.points * cells.half_widths[whole][:, None]
-        for f, field in enumerate(problem.fields):
-            if only not in (None, f):
-                continue
-            for m in range(max(1, int(orders[f, axis])) if orders[f].any() else 0):
-                operator: Operator = D(**{names[axis]: m}) if m else Identity()
-                operator = operator @ problem.part(field)
-                symbol = problem.symbol(operator, x.reshape(-1, d), field=field)
-                table = {a: c.reshape(x.shape[:2]) for a, c in symbol.items()}
-                apart = own.values(below, slot_b, f, table) - own.values(above, slot_a, f, table)
-                of = f" of {field}" if len(problem.unknowns) > 1 else ""
-                found.setdefault(_name(m) + of, []).append(apart.ravel())
+    for name, apart in (*_on_whole_faces(unknowns), *_on_parts(unknowns)):
+        found.setdefault(name, []).append(apart.ravel())
     ordered = sorted(found, key=lambda n: (n.startswith("normal"), n))
     return {
         name: {
@@ -63,73 +36,74 @@ def jumps(
     }
 
 
-def _slots(
-    system: CellSystem, axis: int, part_below: int, part_above: int, alone: int
-) -> tuple[Slot, Slot]:
-    """Points of a face as seen from below and from above."""
-    if alone >= 0:
-        custom = system.cells.faces[alone].custom
-        assert custom is not None
-        return custom.below, custom.above
+def _on_whole_faces(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
+    """At a grid of points that all faces of one kind share."""
+    system = unknowns.system
+    cells = system.cells
+    alike: dict[tuple[int, int, int, int | None], list[tuple[int, int]]] = {}
+    for face in cells.faces:
+        if face.custom is None:
+            key = (face.axis, face.part_below, face.part_above, face.field)
+            alike.setdefault(key, []).append((face.below, face.above))
     d, inset = system.problem.domain.dimension, bool(system.enriching.count)
-    return (
-        slots.grid_on_face(d, POINTS, (axis, 1, part_below), inset),
-        slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset),
-    )
+    for (axis, part_below, part_above, only), ends in alike.items():
+        below, above = np.array(ends).T
+        slot_b = slots.grid_on_face(d, POINTS, (axis, 1, part_below), inset)
+        slot_a = slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset)
+        whole, slot = (below, slot_b) if part_below == WHOLE else (above, slot_a)
+        x = cells.points(whole, slot.points)
+        for name, field, order in _compared(system, axis, only):
+            symbol = _symbol(system.problem, field, axis, order, x.reshape(-1, d))
+            table = {alpha: c.reshape(x.shape[:2]) for alpha, c in symbol.items()}
+            apart = unknowns.on_slot(below, slot_b, field, table)
+            yield name, apart - unknowns.on_slot(above, slot_a, field, table)
 
 
-class _Unknowns:
-    """The unknowns of all cells in one table."""
+def _on_parts(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
+    """At the points of parts of faces, all those across one axis together."""
+    system = unknowns.system
+    alike: dict[tuple[int, int | None], list[int]] = {}
+    for number, face in enumerate(system.cells.faces):
+        if face.custom is not None:
+            alike.setdefault((face.axis, face.field), []).append(number)
+    for (axis, only), numbers in alike.items():
+        faces = [system.cells.faces[number] for number in numbers]
+        parts = [face.custom for face in faces if face.custom is not None]
+        counts = [len(part.below) for part in parts]
+        below, above = (
+            np.repeat([getattr(face, side) for face in faces], counts)
+            for side in ("below", "above")
+        )
+        z_b = np.concatenate([part.below.points for part in parts])
+        z_a = np.concatenate([part.above.points for part in parts])
+        x = system.cells.points(below, z_b[:, None])[:, 0]
+        for name, field, order in _compared(system, axis, only):
+            table = _symbol(system.problem, field, axis, order, x)
+            apart = unknowns.at_points(below, z_b, field, table)
+            yield name, apart - unknowns.at_points(above, z_a, field, table)
 
-    def __init__(self, system: CellSystem, kinds: Sequence[Kind], local: Sequence[Array]) -> None:
-        self.system, self.kinds = system, kinds
-        self.every = np.zeros((system.cells.count, max(len(a) for a in local)))
-        self.kind_of = np.zeros(system.cells.count, dtype=np.int64)
-        for number, (kind, a) in enumerate(zip(kinds, local, strict=True)):
-            self.every[kind.members, : len(a)] = a.T
-            self.kind_of[kind.members] = number
-        spaces = {id(kind.space): kind.space for kind in kinds}
-        self.spaces = list(spaces.values())
-        number_of = {key: i for i, key in enumerate(spaces)}
-        self.space_of = np.array([number_of[id(kind.space)] for kind in kinds])[self.kind_of]
 
-    def values(
-        self, cells: np.ndarray, slot: Slot, field: int, table: dict[tuple[int, ...], Array]
-    ) -> Array:
-        """sum_alpha table[alpha] D^alpha v of these cells at the points of a slot, (cells, n)."""
-        half, found = self.system.cells.half_widths[cells], np.zeros((len(cells), len(slot)))
-        for number in np.unique(self.space_of[cells]).tolist():
-            space, mine = self.spaces[number], np.flatnonzero(self.space_of[cells] == number)
-            own = slice(space.starts[field], space.starts[field + 1])
-            a = self.every[cells[mine], own] / space.units[field]
-            for alpha, c in table.items():
-                unit = np.prod(half[mine] ** -np.array(alpha, dtype=float), axis=1)
-                values = a @ space.table(field, slot, alpha).T
-                found[mine] += c[mine] * unit[:, None] * values
-        if self.system.enriching.count:
-            self._add_own(found, cells, slot, field, table)
-        return found
+def _compared(system: CellSystem, axis: int, only: int | None) -> Iterator[tuple[str, int, int]]:
+    """What should agree on both sides of a face: its name, the unknown, and the order of the normal
+    derivative."""
+    problem, orders = system.problem, system.orders
+    for f, field in enumerate(problem.fields):
+        if only not in (None, f):
+            continue
+        of = f" of {field}" if len(problem.unknowns) > 1 else ""
+        for m in range(max(1, int(orders[f, axis])) if orders[f].any() else 0):
+            yield _name(m) + of, f, m
 
-    def _add_own(
-        self,
-        found: Array,
-        cells: np.ndarray,
-        slot: Slot,
-        field: int,
-        table: dict[tuple[int, ...], Array],
-    ) -> None:
-        """What functions of a cell's own contribute."""
-        enriching = self.system.enriching
-        part = slice(*enriching.starts[field : field + 2])
-        for i, j in enumerate(cells.tolist()):
-            kind = self.kinds[self.kind_of[j]]
-            if kind.own is None or kind.own_units is None:
-                continue
-            start = kind.space.columns
-            a = self.every[j, start : start + enriching.count] * kind.own_units
-            for alpha, c in table.items():
-                psi = enriching.values(field, enriching.points(j, slot), alpha)
-                found[i] += c[i] * (psi @ a[part])
+
+def _symbol(problem: Problem, field: int, axis: int, order: int, x: Array) -> dict[Orders, Array]:
+    """How a normal derivative of an unknown acts on v, where an ansatz makes u of v."""
+    name = problem.fields[field]
+    multiplier = problem.multiplier(name)
+    if not callable(multiplier):
+        alpha = tuple(order if i == axis else 0 for i in range(x.shape[1]))
+        return {alpha: np.full(len(x), float(multiplier))}
+    along = D(**{problem.domain.axes[axis]: order}) if order else Identity()
+    return problem.symbol(along @ problem.part(name), x, field=name)
 
 
 def _name(m: int) -> str:

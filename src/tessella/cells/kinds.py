@@ -3,83 +3,107 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from hashlib import blake2b
-from uuid import uuid4
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from tessella.cells.draw import digest
-from tessella.cells.leaves import Kind, Space
+from tessella.cells.port import Port
 from tessella.cells.rows import Asked
+from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
 from tessella.machine.arrays import Array
 
 
-def _digests(part: Asked) -> list[bytes]:
-    """Of every member's rows: equal rows, equal digests."""
-    tables = [part.symbol[key] for key in sorted(part.symbol)]
-    head = repr((part.name, sorted(part.symbol), part.slot.name))
-    if tables and all(np.array_equal(t, np.broadcast_to(t[:1], t.shape)) for t in tables):
-        tables = [t[:1] for t in tables]
-    count = len(tables[0]) if tables else 1
-    found = []
-    for i in range(count):
-        made = blake2b(head.encode(), digest_size=16)
-        for t in tables:
-            made.update(t[i].tobytes())
-        found.append(made.digest())
-    return found * len(part.members) if count == 1 and len(part.members) > 1 else found
+@dataclass(frozen=True)
+class Kind:
+    """Cells with the same numbers, their ports, and the statements that have rows in them."""
+
+    members: np.ndarray
+    space: Space
+    ports: tuple[Port, ...]
+    asked: tuple[tuple[int, int], ...]
+    """Numbers of statements' rows, and the first member's position there."""
+    own: Array | None = None
+    """Further columns of all its rows (asked, ports) and outputs: functions of its own."""
+    own_units: Array | None = None
+    sums: Array | None = None
+    """Rows of the sums, (sums, r)."""
+    name: bytes = b""
+    """The digest of its numbers; nothing if no other cell can have the same."""
+
+
+def labels(part: Asked) -> list[int]:
+    """Of every member's rows a number: equal rows, equal numbers."""
+    tables = list(part.symbol.values())
+    if all((t == t[:1]).all() for t in tables):
+        return [1] * len(part.members)
+    known: dict[bytes, int] = {}
+    rows = np.concatenate(tables, axis=1)
+    return [known.setdefault(row.tobytes(), len(known) + 1) for row in rows]
 
 
 def find_kinds(
-    system: CellSystem, space_of: np.ndarray, spaces: Sequence[Space]
-) -> tuple[list[Kind], np.ndarray]:
-    """Cells with the same numbers, and which of these kinds every cell is."""
-    parts: list[list[bytes]] = [[] for _ in range(system.cells.count)]
-    rows: list[list[tuple[int, int]]] = [[] for _ in range(system.cells.count)]
+    system: CellSystem, space_of: np.ndarray, spaces: Sequence[Space], named: bool
+) -> list[Kind]:
+    """Cells with the same numbers; `named` if others look for them by a digest of these."""
+    count = system.cells.count
+    sums = [part for total in system.sums for part in total.parts]
+    at = np.full((len(system.asked), count), -1)
     for number, part in enumerate(system.asked):
-        for i, (j, name) in enumerate(zip(part.members.tolist(), _digests(part), strict=True)):
-            parts[j].append(name)
-            rows[j].append((number, i))
-    for number, total in enumerate(system.sums):
-        for part in total.parts:
-            for j, name in zip(part.members.tolist(), _digests(part), strict=True):
-                parts[j].append(b"sum%d" % number + name)
-    reached = system.enriching.reached if system.enriching.count else np.zeros(0, dtype=bool)
-    known: dict[bytes, int] = {}
-    members: list[list[int]] = []
-    kind_of = np.zeros(system.cells.count, dtype=np.int64)
-    port_names: dict[tuple[object, ...], bytes] = {}
-    for j in range(system.cells.count):
-        key = tuple(p.name for p in system.ports[j])
-        if key not in port_names:
-            port_names[key] = repr(key).encode()
-        space = int(space_of[j])
-        head = repr(([draw.name for draw in spaces[space].draws], spaces[space].units))
-        name = digest(head.encode(), port_names[key], *parts[j])
-        if len(reached) and reached[j]:
-            name = uuid4().bytes  # functions of absolute places: like no other
-        if name not in known:
-            known[name] = len(members)
-            members.append([])
-        kind_of[j] = known[name]
-        members[known[name]].append(j)
-    names = list(known)
-    kinds = [
-        Kind(
-            np.array(own),
-            spaces[int(space_of[own[0]])],
-            system.ports[own[0]],
-            tuple(rows[own[0]]),
-            sums=_sum_rows(system, own[0], spaces[int(space_of[own[0]])]),
-            name=name,
-        )
-        for own, name in zip(members, names, strict=True)
-    ]
-    if system.enriching.count:
-        kinds = _enriched(system, kinds, reached)
-    return kinds, kind_of
+        at[number, part.members] = np.arange(len(part.members))
+    columns = [space_of.tolist(), _port_labels(system)]
+    for part in (*system.asked, *sums):
+        column = np.zeros(count, dtype=np.int64)
+        column[part.members] = labels(part)
+        columns.append(column.tolist())
+    reached = system.enriching.reached if system.enriching.count else np.zeros(count, dtype=bool)
+    if reached.any():  # functions of absolute places: like no other
+        columns.append(np.where(reached, np.arange(count) + 1, 0).tolist())
+    known: dict[tuple[int, ...], list[int]] = {}
+    for j, key in enumerate(zip(*columns, strict=True)):
+        known.setdefault(key, []).append(j)
+    kinds = []
+    for (number, *_), own in known.items():
+        j, space = own[0], spaces[number]
+        asked = tuple((n, k) for n, k in enumerate(at[:, j].tolist()) if k >= 0)
+        kind = Kind(np.array(own), space, system.ports[j], asked, sums=_sum_rows(system, j, space))
+        name = _name(system, kind, sums) if named and not reached[j] else b""
+        kinds.append(replace(kind, name=name) if name else kind)
+    return _enriched(system, kinds, reached) if system.enriching.count else kinds
+
+
+def _port_labels(system: CellSystem) -> list[int]:
+    """Of every cell a number: equal ports, equal numbers."""
+    by_ports: dict[tuple[int, ...], int] = {}
+    by_name: dict[object, int] = {}
+    found = []
+    for ports in system.ports:
+        key = tuple(map(id, ports))
+        if key not in by_ports:
+            name = tuple(p.name for p in ports)
+            by_ports[key] = by_name.setdefault(name, len(by_name))
+        found.append(by_ports[key])
+    return found
+
+
+def _name(system: CellSystem, kind: Kind, sums: Sequence[Asked]) -> bytes:
+    """A digest of all numbers of a kind."""
+    cell, space = int(kind.members[0]), kind.space
+    parts = [(system.asked[n], k) for n, k in kind.asked]
+    parts += [(part, part.at(cell)) for part in sums]
+    head = ([draw.name for draw in space.draws], space.units, [p.name for p in kind.ports])
+    return digest(
+        repr(head).encode(),
+        *(
+            digest(
+                repr((part.name, sorted(part.symbol), part.slot.name, i)).encode(),
+                *(part.symbol[key][k].tobytes() for key in sorted(part.symbol)),
+            )
+            for i, (part, k) in enumerate(parts)
+            if k >= 0
+        ),
+    )
 
 
 def _enriched(system: CellSystem, kinds: list[Kind], reached: np.ndarray) -> list[Kind]:

@@ -7,374 +7,371 @@ its draw. With G = M^T M,
 
 In the basis that the draw was filtered to, M is so well conditioned that its Gramian loses nothing;
 that is checked, and cells for which it does not hold (cut ones, those with functions of their own)
-are factored by a QR that is pivoted again.
+are factored by a QR that is pivoted again (see `pivoted`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
-from tessella.cells.draw import Draw, Slot, digest
-from tessella.cells.exchange import Datum
+from tessella.cells.block import Block
+from tessella.cells.draw import digest
+from tessella.cells.kinds import Kind
+from tessella.cells.maps import Sharing, runs
+from tessella.cells.pivoted import CUT_SIGMA, Fit, Pivoted, fitted
+from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
+from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
-from tessella.linalg.lapack import cholesky, solve_cholesky
+from tessella.linalg.lapack import cholesky, solve_cholesky, solve_cholesky_rows
 from tessella.machine.arrays import Array
-from tessella.machine.threads import in_parallel
+from tessella.machine.memory import require
+from tessella.machine.threads import SMALL, in_parallel
 
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
 
-CUT_SIGMA = 1e-13
-"""Least threshold of the filter of single cells, whose columns have unit length or less."""
+BATCH = 1 << 21
+"""Bytes of rows that are made and multiplied together: what a core has at hand."""
 
 
-@dataclass(frozen=True, eq=False)
-class Space:
-    """The filtered features of all unknowns in cells of one shape, and their columns' units."""
+class Factor(NamedTuple):
+    """What is kept of one kind of a family."""
 
-    draws: tuple[Draw, ...]
-    units: tuple[float, ...]
-
-    @cached_property
-    def starts(self) -> np.ndarray:
-        return np.concatenate([[0], np.cumsum([d.columns for d in self.draws])]).astype(int)
-
-    @property
-    def columns(self) -> int:
-        return int(self.starts[-1])
-
-    @property
-    def filtered(self) -> bool:
-        return all(draw.R is not None for draw in self.draws)
-
-    def table(self, field: int, slot: Slot, alpha: Orders) -> Array:
-        return self.draws[field].table(slot, alpha)
-
-    def tables(
-        self, slot: Slot, wanted: Iterable[tuple[int, Orders]]
-    ) -> dict[tuple[int, Orders], Array]:
-        """Derivatives (unknown, alpha) of all features at a slot's points."""
-        by_field: dict[int, list[Orders]] = {}
-        for f, alpha in dict.fromkeys(wanted):
-            by_field.setdefault(f, []).append(alpha)
-        return {
-            (f, alpha): table
-            for f, alphas in by_field.items()
-            for alpha, table in self.draws[f].tables(slot, alphas).items()
-        }
-
-
-class Port(NamedTuple):
-    """A part of a cell's face with a neighbour beyond.
-
-    modes   per datum taken, and per datum given, the functions on the face, (n, p) each
-    kappa   the face's wavenumber
-    pulls   weights of the rows of the data taken
-    name    tells ports with the same numbers from others
-    """
-
-    axis: int
-    side: int
-    slot: Slot
-    taken: tuple[Datum, ...]
-    given: tuple[Datum, ...]
-    modes_taken: tuple[Array, ...]
-    modes_given: tuple[Array, ...]
-    kappa: float
-    pulls: tuple[float, ...]
-    half_width: float
-    name: tuple[object, ...]
-
-
-class Rowed(NamedTuple):
-    """A port's part of a cell's system: rows of the data taken, how they follow from what comes in,
-    and what goes out."""
-
-    rows: Array
-    lifted: Array
-    out: Array
-
-
-def port_rows(space: Space, port: Port) -> Rowed:
-    """Rows (n, r) of every datum, their right-hand sides (n, in), and out (given, r)."""
-    n, rows, lifted, out = len(port.slot), [], [], []
-    tables = space.tables(port.slot, _needed(port, port.slot))
-    widths = [m.shape[1] for m in port.modes_taken]
-    for i, (datum, pull, P) in enumerate(
-        zip(port.taken, port.pulls, port.modes_taken, strict=True)
-    ):
-        rows.append(pull * _datum_rows(space, port, datum, tables))
-        block = np.zeros((n, sum(widths)))
-        block[:, sum(widths[:i]) : sum(widths[: i + 1])] = pull * P
-        lifted.append(block)
-    for datum, P in zip(port.given, port.modes_given, strict=True):
-        out.append(P.T @ _datum_rows(space, port, datum, tables))
-    r = space.columns
-    return Rowed(
-        np.concatenate(rows) if rows else np.zeros((0, r)),
-        np.concatenate(lifted) if lifted else np.zeros((0, 0)),
-        np.concatenate(out) if out else np.zeros((0, r)),
-    )
-
-
-def _needed(port: Port, slot: Slot) -> list[tuple[int, Orders]]:
-    d = slot.points.shape[1]
-    return [
-        (term.field, _along(port.axis, term.order, d))
-        for datum in (*port.taken, *port.given)
-        for term in datum.terms
-    ]
-
-
-def _along(axis: int, order: int, dimension: int) -> Orders:
-    return tuple(order if i == axis else 0 for i in range(dimension))
-
-
-def _datum_rows(
-    space: Space, port: Port, datum: Datum, tables: dict[tuple[int, Orders], Array]
-) -> Array:
-    """A datum of all features at a port's points, times the roots of their weights."""
-    slot, starts = port.slot, space.starts
-    rows = np.zeros((len(slot), space.columns))
-    for term in datum.terms:
-        alpha = _along(port.axis, term.order, slot.points.shape[1])
-        factor = term.factor * port.kappa**-term.power / port.half_width**term.order
-        own = slice(starts[term.field], starts[term.field + 1])
-        rows[:, own] += factor / space.units[term.field] * tables[term.field, alpha]
-    whole = float(slot.weights.sum()) or 1.0
-    return rows * np.sqrt(slot.weights / whole)[:, None]
-
-
-@dataclass(frozen=True)
-class Kind:
-    """Cells with the same numbers, their ports, and the statements that have rows in them."""
-
-    members: np.ndarray
-    space: Space
-    ports: tuple[Port, ...]
-    asked: tuple[tuple[int, int], ...]
-    """Numbers of statements' rows, and the first member's position there."""
-    own: Array | None = None
-    """Further columns of all its rows (asked, ports) and outputs: functions of its own."""
-    own_units: Array | None = None
-    sums: Array | None = None
-    """Rows of the sums, (sums, r)."""
-    name: bytes = b""
-
-
-class Mapped(NamedTuple):
-    """A kind's map: T (out, in), E (sums, in), X (r, in) from what comes in to its unknowns y, its
-    outputs and sums of these, and the factor that solves for right-hand sides and takes y to the
-    features' own unknowns."""
-
+    L: Array
+    X: Array
     T: Array
     E: Array
-    X: Array
-    out: Array
-    sums: Array
-    factor: Any
     condition: float
 
 
-class Gram(NamedTuple):
-    """Cholesky factor of M^T M; asks for M^T h."""
+Known = Factor | Fit | None
+"""What an earlier solve found out about a kind."""
 
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Kinds of whole cells with the same features, ports and statements, which are mapped together.
+
+    numbers    of the kinds
+    cells      all their members, kind by kind; `starts` tells where those of each begin
+    L          Cholesky factors of M^T M, (n, r, r)
+    X          from what comes in to the unknowns, (n, r, in)
+    T, E       what goes out (n, out, in), and what comes to the sums (n, sums, in)
+    out, sums  the same of the unknowns, (out, r) and (n, sums, r)
+    """
+
+    numbers: np.ndarray
+    cells: np.ndarray
+    starts: np.ndarray
     L: Array
+    X: Array
+    T: Array
+    E: Array
+    out: Array
+    sums: Array
+    condition: Array
 
-    def solve(self, b: Array) -> Array:
-        return solve_cholesky(self.L, b)
+    @property
+    def columns(self) -> int:
+        return self.L.shape[1]
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        n = len(self.numbers)
+        return Sharing(np.repeat(np.arange(n), np.diff(self.starts)), n)
+
+    def start(self, b: Array, asked: Sequence[Asked]) -> Array:
+        """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r)."""
+        y = b[self.cells, : self.columns]
+        work, n = FROM_MEMORY * 4.0 * self.columns**2 * len(y), len(self.numbers)
+        halves = [range(n // 2), range(n // 2, n)] if work > SMALL else [range(n)]
+
+        def solve(kinds: range) -> None:
+            starts = self.starts[kinds.start : kinds.stop + 1]
+            own = y[starts[0] : starts[-1]]
+            solve_cholesky_rows(self.L[kinds.start : kinds.stop], own, starts - starts[0])
+
+        in_parallel(solve, halves, work)
+        return y
+
+    def given(self, y: Array) -> Array:
+        return np.asarray(y @ self.out.T)
+
+    def summed(self, y: Array) -> Array:
+        return self.sharing.times(self.sums, y)
+
+    def total(self, rows: Array) -> Array:
+        """The cells' parts of the sums, given the unknowns of all cells."""
+        return np.asarray(self.summed(rows[self.cells, : self.columns]).sum(axis=0))
+
+    def taking(self, y: Array, taken: Array) -> Array:
+        """The same when this comes in."""
+        return y + self.sharing.times(self.X, taken)
 
     def unknowns(self, y: Array) -> Array:
         return y
 
-
-class Pivoted(NamedTuple):
-    """M[:, kept] = Q R, with Q as far as the rows are asked for; asks for h.
-
-    R may be as badly conditioned as the threshold allows, and its unknowns as large. So maps are
-    made of y = R a, which is as small as the data: O R^-1 is solved for from the left, where
-    nothing cancels.
-    """
-
-    Q: Array
-    R: Array
-    kept: np.ndarray
-    columns: int
-
-    def solve(self, h: Array) -> Array:
-        return np.asarray(self.Q.T @ h)
-
-    def unknowns(self, y: Array) -> Array:
-        found = np.zeros((self.columns, y.shape[1]))
-        if len(self.kept):
-            found[self.kept] = lapack.dtrtrs(self.R, y)[0]
-        return found
+    def kept(self, i: int) -> Factor:
+        """A copy of what belongs to one kind."""
+        L, X, T, E = (x[i].copy() for x in (self.L, self.X, self.T, self.E))
+        return Factor(L, X, T, E, float(self.condition[i]))
 
 
-def rows_of(kind: Kind, asked: Sequence[Asked]) -> Array:
-    """All rows that statements ask of a kind."""
-    space, blocks = kind.space, []
-    starts = space.starts
-    for number, at in kind.asked:
-        part = asked[number]
-        block = np.zeros((len(part.slot), space.columns))
-        fresh = [True] * len(space.draws)
-        tables = space.tables(part.slot, part.symbol)
-        for (f, alpha), c in part.symbol.items():
-            table = tables[f, alpha]
-            own = block[:, starts[f] : starts[f + 1]]
-            column = (c[at] / space.units[f])[:, None]
-            if fresh[f]:
-                np.multiply(table, column, out=own)
-                fresh[f] = False
-            else:
-                own += table * column
-        blocks.append(block)
-    return blocks[0] if len(blocks) == 1 else np.concatenate(blocks)
+FROM_MEMORY = 8.0
+"""So many flops take as long as one whose numbers come from memory."""
+
+Mapped = Family | Pivoted
+
+
+def map_kinds(
+    kinds: Sequence[Kind], asked: Sequence[Asked], sigma: float, known: Sequence[Known]
+) -> list[Mapped]:
+    """The maps of all kinds, those known already left as they are."""
+    groups: dict[object, list[int]] = {}
+    alone = []
+    for i, kind in enumerate(kinds):
+        if kind.own is None and kind.space.filtered and not isinstance(known[i], Fit):
+            places = tuple(p.name for p in kind.ports), tuple(n for n, _ in kind.asked)
+            groups.setdefault((id(kind.space), *places), []).append(i)
+        else:
+            alone.append(i)
+    require(
+        sum(len(group) * _bytes(kinds[group[0]]) for group in groups.values())
+        + sum(_bytes(kinds[i]) for i in alone),
+        f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
+        "use fewer features or subdomains, or a lower trace_degree",
+    )
+    shared = _Shared(asked)
+    making = [_Making(kinds, group, known, shared) for group in groups.values()]
+    block = Block(sum(own.size for own in making))
+    for own in making:
+        own.begin(block)
+    work = [(own, piece) for own in making for piece in own.pieces()]
+    in_parallel(_make, work, sum(own.flops for own in making))
+    found: list[Mapped] = []
+    for own in making:
+        family, failed = own.made()
+        alone += failed
+        if family is not None:
+            found.append(family)
+    return found + _alone(kinds, alone, asked, sigma, known)
+
+
+def _bytes(kind: Kind) -> int:
+    """Of a kind's factor and map."""
+    r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
+    taken = sum(m.shape[1] for p in kind.ports for m in p.modes_taken)
+    given = sum(m.shape[1] for p in kind.ports for m in p.modes_given)
+    return 8 * (r * r + r * (taken + given) + taken * given)
+
+
+def _make(work: tuple[_Making, slice]) -> None:
+    work[0].make(work[1])
+
+
+def _alone(
+    kinds: Sequence[Kind],
+    alone: Sequence[int],
+    asked: Sequence[Asked],
+    sigma: float,
+    known: Sequence[Known],
+) -> list[Pivoted]:
+    """Kinds that are like no other, and filtered by themselves."""
+    fresh = [i for i in alone if not isinstance(known[i], Fit)]
+    flops = sum(
+        4.0 * kinds[i].space.columns ** 2 * sum(len(asked[n].slot) for n, _ in kinds[i].asked)
+        for i in fresh
+    )
+    fits = in_parallel(lambda i: fitted(kinds[i], asked, max(sigma, CUT_SIGMA)), fresh, flops)
+    made: dict[int, Known] = dict(zip(fresh, fits, strict=True))
+    found = []
+    for i in sorted(alone):
+        fit = made.get(i, known[i])
+        assert isinstance(fit, Fit)
+        found.append(Pivoted(i, kinds[i], fit))
+    return found
 
 
 class _Common(NamedTuple):
-    """What ports contribute to all kinds that have the same."""
+    """What ports contribute to all kinds that have the same: to M^T M, to M^T h, and what goes
+    out."""
 
     gram: Array
     B: Array
     out: Array
 
 
-def map_kinds(
-    kinds: Sequence[Kind], asked: Sequence[Asked], sigma: float, known: Sequence[Mapped | None]
-) -> list[Mapped]:
-    """The maps of all kinds, those known already left as they are."""
-    found = list(known)
-    groups: dict[object, list[int]] = {}
-    alone = []
-    for i, kind in enumerate(kinds):
-        if found[i] is not None:
-            continue
-        if kind.own is None and kind.space.filtered:
-            ports = tuple(p.name for p in kind.ports)
-            groups.setdefault((id(kind.space), ports, tuple(n for n, _ in kind.asked)), []).append(
-                i
-            )
-        else:
-            alone.append(i)
-    ports_made: dict[object, _Common] = {}
-    grams: dict[object, Array] = {}
-    for group in groups.values():
-        first = kinds[group[0]]
-        for port in first.ports:
-            key = (id(first.space), port.name)
-            if key not in ports_made:
-                ports_made[key] = _common(port_rows(first.space, port))
-        common = _together(
-            first.space.columns, [ports_made[id(first.space), port.name] for port in first.ports]
-        )
-        if len(group) == 1:
-            made = [_from_gram(first, common, _sum_of_grams(first, asked, grams) + common.gram)]
-        else:
-            made = _by_gramian(kinds, group, common, asked)
-        for i, mapped in zip(group, made, strict=True):
-            found[i] = mapped
-            if mapped is None:
-                alone.append(i)
+class _Shared:
+    """What several families have in common, found once: what a port contributes, the tables of a
+    statement, and its part of M^T M in cells with the same coefficients."""
 
-    def one(number: int) -> Mapped:
-        return _by_pivoting(kinds[number], asked, max(sigma, CUT_SIGMA))
+    def __init__(self, asked: Sequence[Asked]) -> None:
+        self.asked = asked
+        self._ports: dict[object, _Common] = {}
+        self._tables: dict[tuple[int, int], Stacked] = {}
+        self._grams: dict[object, Array] = {}
 
-    work = sum(
-        4.0 * kinds[i].space.columns ** 2 * sum(len(asked[n].slot) for n, _ in kinds[i].asked)
-        for i in alone
-    )
-    for i, mapped in zip(alone, in_parallel(one, alone, work), strict=True):
-        found[i] = mapped
-    return [one for one in found if one is not None]
+    def tables(self, space: Space, number: int) -> Stacked:
+        key = (id(space), number)
+        if key not in self._tables:
+            self._tables[key] = stacked_tables(space, self.asked[number])
+        return self._tables[key]
 
-
-def _common(port: Rowed) -> _Common:
-    rows, lifted, out = port
-    return _Common(rows.T @ rows, rows.T @ lifted, out)
-
-
-def _together(r: int, ports: Sequence[_Common]) -> _Common:
-    """Several ports as one."""
-    if not ports:
-        return _Common(np.zeros((r, r)), np.zeros((r, 0)), np.zeros((0, r)))
-    return _Common(
-        sum((port.gram for port in ports[1:]), start=ports[0].gram),
-        np.asfortranarray(np.concatenate([port.B for port in ports], axis=1)),
-        np.concatenate([port.out for port in ports]),
-    )
-
-
-def _sum_of_grams(kind: Kind, asked: Sequence[Asked], known: dict[object, Array]) -> Array:
-    """M^T M of a kind that is like no other, statement by statement: most of these it shares."""
-    total: Array | None = None
-    for number, at in kind.asked:
-        part = asked[number]
+    def gram(self, space: Space, number: int, at: int) -> Array:
+        part = self.asked[number]
         numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
-        key = (id(kind.space), number, numbers)
-        if key not in known:
-            tables = [_stacked(kind.space, part)]
-            known[key] = _grams(kind.space, [part], [[at]], tables)[0]
-        total = known[key] if total is None else total + known[key]
-    assert total is not None
-    return total
+        key = (id(space), number, numbers)
+        if key not in self._grams:
+            self._grams[key] = grams(space, [part], [[at]], [self.tables(space, number)])[0]
+        return self._grams[key]
+
+    def together(self, kind: Kind) -> _Common:
+        """All ports of a kind as one."""
+        r = kind.space.columns
+        own = [self._port(kind.space, port) for port in kind.ports]
+        if not own:
+            return _Common(np.zeros((r, r)), np.zeros((r, 0)), np.zeros((0, r)))
+        return _Common(
+            sum((port.gram for port in own[1:]), start=own[0].gram),
+            np.concatenate([port.B for port in own], axis=1),
+            np.concatenate([port.out for port in own]),
+        )
+
+    def _port(self, space: Space, port: Port) -> _Common:
+        key = (id(space), port.name)
+        if key not in self._ports:
+            rows, lifted, out = port_rows(space, port)
+            self._ports[key] = _Common(rows.T @ rows, rows.T @ lifted, out)
+        return self._ports[key]
 
 
-BATCH = 1 << 23
-"""Bytes of rows that are made and multiplied together."""
+class _Making:
+    """A family on its way."""
 
+    def __init__(
+        self,
+        kinds: Sequence[Kind],
+        group: Sequence[int],
+        known: Sequence[Known],
+        shared: _Shared,
+    ) -> None:
+        self.kinds, self.group = [kinds[i] for i in group], group
+        self.known, self.shared = [known[i] for i in group], shared
+        self.common = common = shared.together(self.kinds[0])
+        self.space = self.kinds[0].space
+        self.numbers = [n for n, _ in self.kinds[0].asked]
+        self.parts = [shared.asked[n] for n in self.numbers]
+        self.height = sum(len(part.slot) for part in self.parts)
+        self.shape = len(group), *common.B.shape
+        self.condition = np.full(len(group), np.inf)
+        self.tables: list[Stacked] = []
+        self.like_no_other = False
 
-def _by_gramian(
-    kinds: Sequence[Kind], group: Sequence[int], common: _Common, asked: Sequence[Asked]
-) -> list[Mapped | None]:
-    """The maps of kinds with the same places by normal equations; None if these are not
-    conditioned well enough.
-    """
-    space = kinds[group[0]].space
-    parts = [asked[n] for n, _ in kinds[group[0]].asked]
-    height, r = sum(len(part.slot) for part in parts), space.columns
-    step = max(1, BATCH // (8 * height * r))
-    if len(group) > 1:
-        step = min(step, -(-len(group) // 2))
-    pieces = [group[i : i + step] for i in range(0, len(group), step)]
-    tables = [_stacked(space, part) for part in parts]
+    @property
+    def size(self) -> int:
+        """Of all that is found."""
+        n, r, m = self.shape
+        return n * (r * (r + m) + len(self.common.out) * m)
 
-    def mapped(piece: Sequence[int]) -> list[Mapped | None]:
-        own = [kinds[i] for i in piece]
-        at = [[kind.asked[place][1] for kind in own] for place in range(len(parts))]
-        grams = _grams(space, parts, at, tables)
-        grams += common.gram
-        return [_from_gram(kind, common, G) for kind, G in zip(own, grams, strict=True)]
+    def begin(self, block: Block) -> None:
+        n, r, m = self.shape
+        sums = [kind.sums for kind in self.kinds if kind.sums is not None]
+        self.sums = np.stack(sums) if sums else np.zeros((n, 0, r))
+        self.L, self.X = block.array(n, r, r), block.array(n, r, m)
+        self.T = block.array(n, len(self.common.out), m)
+        self.E = np.empty((n, self.sums.shape[1], m))
 
-    made = in_parallel(mapped, pieces, 2.0 * len(group) * height * r * r)
-    return [one for piece in made for one in piece]
+    @property
+    def flops(self) -> float:
+        fresh = sum(own is None for own in self.known)
+        return 2.0 * fresh * self.height * self.space.columns**2
+
+    def pieces(self) -> list[slice]:
+        """Kinds that are still to be mapped, as many neighbours as fit into a core's own memory."""
+        for i, own in enumerate(self.known):
+            if isinstance(own, Factor):
+                self.L[i], self.X[i], self.T[i], self.E[i], self.condition[i] = own
+        fresh = [i for i, own in enumerate(self.known) if own is None]
+        self.like_no_other = len(fresh) == 1
+        if fresh and not self.like_no_other:
+            self.tables = [self.shared.tables(self.space, n) for n in self.numbers]
+        step = max(1, BATCH // max(1, 8 * self.height * self.space.columns))
+        return runs(fresh, step)
+
+    def make(self, own: slice) -> None:
+        if self.like_no_other:
+            self._from_sum(own.start)
+        else:
+            self._from_rows(own)
+
+    def _from_sum(self, i: int) -> None:
+        """A kind that is like no other, statement by statement: most of these it shares."""
+        G = self.L[i]
+        G[...] = self.common.gram
+        for number, at in self.kinds[i].asked:
+            G += self.shared.gram(self.space, number, at)
+        self._solve(slice(i, i + 1))
+
+    def _from_rows(self, own: slice) -> None:
+        """Kinds with the same places."""
+        kinds = self.kinds[own]
+        at = [[kind.asked[place][1] for kind in kinds] for place in range(len(self.parts))]
+        G = grams(self.space, self.parts, at, self.tables, self.L[own])
+        G += self.common.gram
+        self._solve(own)
+
+    def _solve(self, own: slice) -> None:
+        L, X = self.L[own], self.X[own]
+        regular = cholesky(L)
+        size = np.diagonal(L, axis1=1, axis2=2)[regular]
+        self.condition[own][regular] = size.max(axis=1) / size.min(axis=1)
+        X[...] = self.common.B
+        solve_cholesky(L, X)
+        np.matmul(self.common.out, X, out=self.T[own])
+        np.matmul(self.sums[own], X, out=self.E[own])
+
+    def made(self) -> tuple[Family | None, list[int]]:
+        """The family, and the kinds whose Gramians are not conditioned well enough."""
+        good = np.flatnonzero(self.condition <= WELL)
+        failed = [self.group[i] for i in np.flatnonzero(self.condition > WELL).tolist()]
+        if not len(good):
+            return None, failed
+        every = (self.L, self.X, self.T, self.E)
+        L, X, T, E = every if not failed else (x[good] for x in every)
+        members = [self.kinds[i].members for i in good.tolist()]
+        starts = np.concatenate([[0], np.cumsum([len(own) for own in members])])
+        return Family(
+            np.array(self.group)[good], np.concatenate(members), starts, L, X, T, E,
+            self.common.out, self.sums[good], self.condition[good],
+        ), failed  # fmt: skip
 
 
 Stacked = list[tuple[int, list[Orders], Array]]
 
 
-def _stacked(space: Space, part: Asked) -> Stacked:
+def stacked_tables(space: Space, part: Asked) -> Stacked:
     """Per unknown the derivatives in a statement's rows, and their tables (n, derivatives, r)."""
     tables = space.tables(part.slot, part.symbol)
     found = []
     for f in range(len(space.draws)):
         alphas = [alpha for g, alpha in part.symbol if g == f]
         if alphas:
-            stacked = np.stack([tables[f, alpha] for alpha in alphas], axis=1)
-            found.append((f, alphas, stacked / space.units[f]))
+            found.append((f, alphas, np.stack([tables[f, alpha] for alpha in alphas], axis=1)))
     return found
 
 
-def _grams(
-    space: Space, parts: Sequence[Asked], at: Sequence[Sequence[int]], tables: Sequence[Stacked]
+def grams(
+    space: Space,
+    parts: Sequence[Asked],
+    at: Sequence[Sequence[int]],
+    tables: Sequence[Stacked],
+    out: Array | None = None,
 ) -> Array:
     """M^T M of the rows that statements ask of some cells, (cells, r, r); `at` are their positions
     in every statement."""
@@ -387,60 +384,7 @@ def _grams(
         start = rows.stop
         for f, alphas, table in own:
             c = np.stack([part.symbol[f, alpha][positions] for alpha in alphas], axis=2)
+            c /= space.units[f]
             columns = slice(space.starts[f], space.starts[f + 1])
             np.matmul(c.transpose(1, 0, 2), table, out=M[rows, :, columns])
-    return np.matmul(M.transpose(1, 2, 0), M.transpose(1, 0, 2))
-
-
-def _from_gram(kind: Kind, common: _Common, G: Array) -> Mapped | None:
-    if not cholesky(G):
-        return None
-    size = np.diagonal(G)
-    condition = float(size.max() / size.min())
-    if condition > WELL:
-        return None
-    factor = Gram(G)
-    X = factor.solve(common.B)
-    sums = np.zeros((0, kind.space.columns)) if kind.sums is None else kind.sums
-    return Mapped(common.out @ X, sums @ X, X, common.out, sums, factor, condition)
-
-
-def _by_pivoting(kind: Kind, asked: Sequence[Asked], sigma: float) -> Mapped:
-    """The map by a QR of all rows and a pivoted one of its triangle."""
-    made = [port_rows(kind.space, port) for port in kind.ports]
-    top = rows_of(kind, asked)
-    r = kind.space.columns
-    M = np.concatenate([top, *(rows for rows, _, _ in made)])
-    out = np.concatenate([o for _, _, o in made]) if made else np.zeros((0, r))
-    if kind.own is not None:
-        out = np.concatenate([out, kind.own[len(M) :]], axis=1)
-        M = np.concatenate([M, kind.own[: len(M)]], axis=1)
-    Q, R = np.linalg.qr(M)
-    packed, pivots, tau, _, _ = lapack.dgeqp3(np.asfortranarray(R))
-    size = np.abs(np.diag(packed))
-    rank = int(np.count_nonzero(size > sigma * size[0])) if len(size) and size[0] > 0 else 0
-    kept = pivots[:rank] - 1
-    R = np.asfortranarray(np.triu(packed[:rank, :rank]))
-    turned = (
-        lapack.dorgqr(np.asfortranarray(packed[:, :rank]), tau[:rank])[0] if rank else packed[:, :0]
-    )
-    Q = Q @ turned
-    lifted = np.zeros((len(M) - len(top), sum(one.lifted.shape[1] for one in made)))
-    row = column = 0
-    for one in made:
-        n, m = one.lifted.shape
-        lifted[row : row + n, column : column + m] = one.lifted
-        row, column = row + n, column + m
-    X = Q[len(top) :].T @ lifted
-    sums = np.zeros((0, M.shape[1])) if kind.sums is None else kind.sums
-    out, sums = (_divided(x[:, kept], R) for x in (out, sums))
-    factor = Pivoted(Q[: len(top)], R, kept, M.shape[1])
-    condition = float(size[0] / size[rank - 1]) if rank else np.inf
-    return Mapped(out @ X, sums @ X, X, out, sums, factor, condition)
-
-
-def _divided(rows: Array, R: Array) -> Array:
-    """rows R^-1."""
-    if not rows.size:
-        return np.zeros((len(rows), len(R)))
-    return np.ascontiguousarray(lapack.dtrtrs(R, np.asfortranarray(rows.T), trans=1)[0].T)
+    return np.matmul(M.transpose(1, 2, 0), M.transpose(1, 0, 2), out=out)

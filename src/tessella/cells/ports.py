@@ -15,7 +15,7 @@ from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import KAPPA, Along, Datum, shares, wind
 from tessella.cells.faces import Side
 from tessella.cells.joining import Face
-from tessella.cells.leaves import Port
+from tessella.cells.port import Port
 from tessella.cells.rows import Stating
 from tessella.cells.tiled import Between, Cells, Custom
 from tessella.cells.tree import WHOLE
@@ -148,8 +148,7 @@ def blown(cells: Cells, problem: Problem, along: Sequence[Along]) -> tuple[Betwe
         else:
             parts = ((1, face.part_below), (0, face.part_above))
             slots_of = [cells.slot((face.axis, side, part)) for side, part in parts]
-        half = cells.half_widths[face.below]
-        x = cells.centres[face.below] + slots_of[0].points * half
+        x = cells.points(face.below, slots_of[0].points)
         b = wind(problem, face.axis, x)
         for sign in (1, -1):
             here = b * sign > 0

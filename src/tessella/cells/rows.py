@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.cells.draw import Slot
+from tessella.cells.draw import Slot, placed
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition
@@ -106,20 +106,16 @@ class Stating:
         mean = np.exp(np.average(np.log(2 * half_widths), axis=0, weights=volumes))
         self.typical = columns ** (1 / d) / np.array([settled(x, 6) for x in mean.tolist()])
         self.coefficients: dict[tuple[int, Orders], float] = {}
+        self.symbols: list[list[dict[Orders, Array]]] = []
+        """Of every equation and unknown, the coefficients at all points."""
         self.first_size = 0.0
         self.weights: dict[str, float] = {}
 
     def points(self, places: Sequence[Place]) -> Array:
         """All points of the places, one after the other."""
-        return np.concatenate(
-            [
-                (
-                    self.centres[p.members][:, None]
-                    + p.slot.points * self.half_widths[p.members][:, None]
-                ).reshape(-1, self.centres.shape[1])
-                for p in places
-            ]
-        )
+        found = [placed(p.slot.points, self.centres[p.members], self.half_widths[p.members])
+                 for p in places]  # fmt: skip
+        return np.concatenate([x.reshape(-1, x.shape[2]) for x in found])
 
     def normals(self, places: Sequence[Place]) -> Array | None:
         found = [np.tile(p.normals, (len(p.members), 1)) for p in places if p.normals is not None]
@@ -137,6 +133,10 @@ class Stating:
             [np.full(len(p.members), weight) for p in places],
         )  # fmt: skip
         return asked
+
+    def sampled(self, step: int) -> list[list[dict[Orders, Array]]]:
+        """The equations' coefficients at every so many points."""
+        return [[{a: c[::step] for a, c in one.items()} for one in own] for own in self.symbols]
 
     def _equation_weight(self, equation: Equation, x: Array) -> float:
         """As given, or 1 for the first equation and what makes the others as large as it."""
@@ -270,6 +270,8 @@ class Stating:
         lift = problem.lift(source.operator, x, normals)
         given = source.values(x) - lift
         symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
+        if isinstance(source, Equation):
+            self.symbols.append(symbols)
         if isinstance(source, Equation) and source.where is not None:
             inside = source.holds(problem.domain, x)
             given = given * inside

@@ -30,7 +30,6 @@ from tessella.cells.cutting import (
 )
 from tessella.cells.cutting import WHOLE as INSIDE
 from tessella.cells.draw import Slot
-from tessella.cells.faces import interior_faces
 from tessella.cells.ports import modes_on
 from tessella.cells.rows import Place
 from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cell
@@ -63,7 +62,7 @@ class ShapedCells(Cells):
     kind: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
 
-    @property
+    @cached_property
     def tiled(self) -> bool:
         return False
 
@@ -167,7 +166,7 @@ class ShapedCells(Cells):
         slot = self.slot((axis, int(sign > 0), WHOLE))
         beyond = slot.points.copy()
         beyond[:, axis] = sign * (1 + 1e-6)
-        x = self.centres[cell] + beyond * self.half_widths[cell]
+        x = self.points(cell, beyond)
         return not any(inside.member(x).any() for inside in self.insides)
 
 
@@ -280,7 +279,7 @@ def _faces(
     found = []
     for f, inside in enumerate(insides):
         field = f if len(insides) > 1 else None
-        for faces in interior_faces(tiling):
+        for faces in tiling.faces:
             there = (kind[f][faces.below] != OUTSIDE) & (kind[f][faces.above] != OUTSIDE)
             plain = (kind[f][faces.below] == INSIDE) & (kind[f][faces.above] == INSIDE)
             columns = cell_of[faces.below], cell_of[faces.above], faces.part_below, faces.part_above
@@ -386,8 +385,8 @@ def integral_points(problem: Problem, basis: AnyCellBasis) -> tuple[Array, Array
     cells = shaped_cells(problem, basis, Grid(2.0))
     points, weights = [], []
     for place in cells.sums(FEWEST):
-        half = cells.half_widths[place.members][:, None]
-        x = cells.centres[place.members][:, None] + place.slot.points * half
+        x = cells.points(place.members, place.slot.points)
+        boxes = np.prod(2 * cells.half_widths[place.members], axis=1)
         points.append(x.reshape(-1, x.shape[2]))
-        weights.append((np.prod(2 * half, axis=2) * place.slot.weights).ravel())
+        weights.append((boxes[:, None] * place.slot.weights).ravel())
     return np.concatenate(points), np.concatenate(weights)

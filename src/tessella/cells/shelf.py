@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -36,10 +35,8 @@ class Shelf:
         """The map of a group of cells and what its right-hand sides need, or None."""
         return self._find(("join", name))
 
-    def put_cells(self, kinds: Sequence[Any], mapped: Iterable[Any]) -> None:
-        for kind, own in zip(kinds, mapped, strict=True):
-            if kind.own is None:
-                self._put(("cell", kind.name), own)
+    def put_cell(self, name: bytes, found: Any) -> None:
+        self._put(("cell", name), found)
 
     def put_join(self, name: bytes, joined: Any) -> None:
         self._put(("join", name), joined)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +15,9 @@ import numpy as np
 from tessella.cells.basis import AnyCellBasis, CellBasis
 from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import Along, exchange
+from tessella.cells.exchange import Along, exchange, orders_along
 from tessella.cells.joining import Face
-from tessella.cells.leaves import Port
+from tessella.cells.port import Port
 from tessella.cells.ports import blown, open_ports, ports_of
 from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells
@@ -71,8 +73,9 @@ class CellSystem:
     @cached_property
     def rows(self) -> int:
         own = sum(part.h.size for part in self.asked) + len(self.sums)
-        own_rows = {id(p): len(p.slot) * len(p.taken) for ports in self.ports for p in ports}
-        return own + sum(own_rows[id(p)] for ports in self.ports for p in ports)
+        every = list(chain.from_iterable(self.ports))
+        numbers, ports = Counter(map(id, every)), {id(port): port for port in every}
+        return own + sum(n * len(ports[k].slot) * len(ports[k].taken) for k, n in numbers.items())
 
     @cached_property
     def traces(self) -> int:
@@ -86,6 +89,11 @@ class CellSystem:
     @cached_property
     def enriching(self) -> Enriching:
         return Enriching(self.bases, self.cells.number, self.cells.centres, self.cells.half_widths)
+
+    @cached_property
+    def orders(self) -> Array:
+        """How often the equations differentiate every unknown along every axis, (F, d)."""
+        return orders_along(self.problem)
 
     @property
     def h(self) -> Array:
@@ -182,7 +190,8 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     x = stating.points(inner)
     asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
     stating.learn(asked)
-    along = exchange(problem, x[:: max(1, cells.count // 4)], x)
+    step = max(1, cells.count // 4)
+    along = exchange(problem, x[::step], x, stating.sampled(step))
     if any(own.wind for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)

@@ -12,10 +12,10 @@ import numpy as np
 
 from tessella.cells import slots
 from tessella.cells.basis import AnyCellBasis, CellBasis, common_degree, tiling_of
-from tessella.cells.draw import DRAWS, Slot, absent, drawn, powers, unfiltered
-from tessella.cells.faces import Side, interior_faces
-from tessella.cells.leaves import Space
+from tessella.cells.draw import DRAWS, Slot, absent, drawn, placed, powers, unfiltered
+from tessella.cells.faces import Side
 from tessella.cells.rows import Place, Stating
+from tessella.cells.space import Space
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
 from tessella.features.plane_waves import INSIDE, PlaneWaves
@@ -92,7 +92,7 @@ class Cells:
     def count(self) -> int:
         return len(self.number)
 
-    @property
+    @cached_property
     def tiled(self) -> bool:
         """Whether these are all boxes of the tiling with all their faces."""
         return not any(face.custom or face.wind or face.field for face in self.faces)
@@ -126,6 +126,10 @@ class Cells:
 
     def slot(self, side: Side) -> Slot:
         return slots.on_face(self.face_counts[side[0]], side)
+
+    def points(self, cells: int | np.ndarray, z: Array) -> Array:
+        """Points z in the coordinates of a cell, or of some cells (see `placed`)."""
+        return placed(z, self.centres[cells], self.half_widths[cells])
 
     def owners(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
         """(cell, point) for all points in some cell."""
@@ -181,7 +185,7 @@ def _cells(
     low, high = corners(tiling)
     faces = tuple(
         Between(f.axis, int(b), int(a), int(pb), int(pa))
-        for f in interior_faces(tiling)
+        for f in tiling.faces
         for b, a, pb, pa in zip(f.below, f.above, f.part_below, f.part_above, strict=True)
     )
     return Cells(

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 import numpy as np
 
+from tessella.cells.faces import Faces, interior_faces
 from tessella.cells.tree import Cell, Leaves, Roots, balanced, leaves
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
@@ -126,6 +127,11 @@ class Tiling(Decomposition):
             at = np.unravel_index(np.arange(math.prod(self.subdomains)), self.subdomains)
             return Leaves(np.zeros(len(at[0]), dtype=np.int64), np.stack(at, axis=1))
         return leaves(self.roots, self.cut)
+
+    @cached_property
+    def faces(self) -> tuple[Faces, ...]:
+        """Where boxes touch, axis by axis."""
+        return interior_faces(self)
 
     @property
     def count(self) -> int:

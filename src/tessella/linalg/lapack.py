@@ -1,7 +1,8 @@
 """LAPACK without Python's lock, so that several threads can be inside it at once.
 
 SciPy's wrappers hold the lock while they compute, NumPy's batched functions do not but lack the
-triangular ones. These call the same library through the addresses that SciPy exports.
+triangular ones. These call the same library through the addresses that SciPy exports. Matrices are
+passed as their transposes in C's order, which are theirs in Fortran's.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import cython_lapack
+from scipy.linalg import cython_blas, cython_lapack
 
 from tessella.machine.arrays import Array
 
 
 @cache
 def _routine(name: str, arguments: int) -> Callable[..., None]:
-    capsule = cython_lapack.__pyx_capi__[name]
+    library = cython_lapack if name in cython_lapack.__pyx_capi__ else cython_blas
+    capsule = library.__pyx_capi__[name]
     python = ctypes.pythonapi
     python.PyCapsule_GetName.restype = ctypes.c_char_p
     python.PyCapsule_GetName.argtypes = [ctypes.py_object]
@@ -32,27 +36,117 @@ def _int(n: int) -> object:
     return ctypes.byref(ctypes.c_int(n))
 
 
-LOWER = ctypes.c_char(b"L")
+def _char(letter: bytes) -> Any:
+    return ctypes.byref(ctypes.c_char(letter))
 
 
-def cholesky(G: Array) -> bool:
-    """Overwrite one triangle of a symmetric matrix (n, n) by its Cholesky factor; whether it has
-    one."""
-    n, info = len(G), ctypes.c_int(0)
-    assert G.flags.c_contiguous or G.flags.f_contiguous
-    routine = _routine("dpotrf", 5)
-    routine(ctypes.byref(LOWER), _int(n), G.ctypes.data, _int(max(n, 1)), ctypes.byref(info))
-    return info.value == 0
+LOWER, PLAIN, TRANSPOSED = (_char(letter) for letter in (b"L", b"N", b"T"))
+LEFT, RIGHT, ONE = _char(b"L"), _char(b"R"), ctypes.byref(ctypes.c_double(1.0))
+
+BLOCK = 64
+"""Columns that LAPACK takes together, for the sizes of its workspaces."""
 
 
-def solve_cholesky(L: Array, b: Array) -> Array:
-    """G^-1 b for the factor that `cholesky` left; b (n, m), the result in Fortran's order."""
-    x = np.array(b, order="F", copy=True)
-    n, m = x.shape
+# --- Cholesky
+
+
+def cholesky(G: Array) -> np.ndarray:
+    """Overwrite one triangle of every symmetric matrix (count, n, n) by its Cholesky factor, and
+    tell which have one."""
+    count, n = G.shape[:2]
+    assert G.flags.c_contiguous
+    routine, size, info = _routine("dpotrf", 5), _int(max(n, 1)), ctypes.c_int(0)
+    start, step, failed = G.ctypes.data, G.strides[0], ctypes.byref(info)
+    found = np.empty(count, dtype=bool)
+    for i in range(count):
+        routine(LOWER, size, start + i * step, size, failed)
+        found[i] = info.value == 0
+    return found
+
+
+def solve_cholesky(L: Array, x: Array) -> None:
+    """Overwrite x (count, n, m) by G_i^-1 x_i, for the factors that `cholesky` left."""
     if not x.size:
+        return
+    assert L.flags.c_contiguous and x.flags.c_contiguous
+    count, n, m = x.shape
+    routine, size, columns = _routine("dtrsm", 11), _int(n), _int(m)
+    factor, factor_step, start, step = L.ctypes.data, L.strides[0], x.ctypes.data, x.strides[0]
+    for i in range(count):
+        own, at = factor + i * factor_step, start + i * step
+        for which in (TRANSPOSED, PLAIN):
+            routine(RIGHT, LOWER, which, PLAIN, columns, size, ONE, own, size, at, columns)
+
+
+def solve_cholesky_rows(L: Array, x: Array, starts: np.ndarray) -> None:
+    """Overwrite the rows x[starts[i] : starts[i + 1]] of x (rows, n) by G_i^-1 of them."""
+    if not x.size:
+        return
+    assert L.flags.c_contiguous and x.flags.c_contiguous
+    n = x.shape[1]
+    size, one, info = _int(n), _int(1), _int(0)
+    many, single = _routine("dpotrs", 8), _routine("dtrsv", 8)
+    factor, factor_step, row, row_step = L.ctypes.data, L.strides[0], x.ctypes.data, x.strides[0]
+    for i, (begin, end) in enumerate(pairwise(starts.tolist())):
+        own, at = factor + i * factor_step, row + begin * row_step
+        if end - begin == 1:
+            single(LOWER, PLAIN, PLAIN, size, own, size, at, one)
+            single(LOWER, TRANSPOSED, PLAIN, size, own, size, at, one)
+        elif end > begin:
+            many(LOWER, size, _int(end - begin), own, size, at, size, info)
+
+
+# --- QR
+
+
+class Reflections(NamedTuple):
+    """A QR factorisation as LAPACK leaves it: R in one triangle of `packed` (columns, rows), and
+    reflections of which Q is the product."""
+
+    packed: Array
+    scales: Array
+
+    @property
+    def R(self) -> Array:
+        """(n, columns), with n the smaller of rows and columns."""
+        n = min(self.packed.shape)
+        return np.triu(self.packed[:, :n].T)
+
+    def turned(self, x: Array, back: bool = False) -> Array:
+        """Q^T x of every row of x (count, rows), or Q x."""
+        x = np.array(x, order="C")
+        rows, count = self.packed.shape[1], len(x)
+        if not x.size or not len(self.scales):
+            return x
+        work = np.empty(max(1, count) * BLOCK)
+        which = PLAIN if back else TRANSPOSED
+        sizes = _int(rows), _int(count), _int(len(self.scales))
+        given = self.packed.ctypes.data, _int(rows), self.scales.ctypes.data
+        own = x.ctypes.data, _int(rows), work.ctypes.data, _int(len(work))
+        _routine("dormqr", 13)(LEFT, which, *sizes, *given, *own, _int(0))
         return x
-    info = ctypes.c_int(0)
-    routine = _routine("dpotrs", 8)
-    sizes = _int(n), _int(m), L.ctypes.data, _int(n), x.ctypes.data, _int(n)
-    routine(ctypes.byref(LOWER), *sizes, ctypes.byref(info))
-    return x
+
+
+def qr(packed: Array) -> Reflections:
+    """QR of the transpose of (columns, rows), which is overwritten."""
+    assert packed.flags.c_contiguous
+    columns, rows = packed.shape
+    scales, work = np.empty(min(columns, rows)), np.empty(max(1, columns) * BLOCK)
+    if packed.size:
+        sizes = _int(rows), _int(columns), packed.ctypes.data, _int(rows)
+        space = scales.ctypes.data, work.ctypes.data, _int(len(work))
+        _routine("dgeqrf", 8)(*sizes, *space, _int(0))
+    return Reflections(packed, scales)
+
+
+def pivoted_qr(packed: Array) -> tuple[Reflections, np.ndarray]:
+    """The same with the largest columns first, and which they are."""
+    assert packed.flags.c_contiguous
+    columns, rows = packed.shape
+    scales, work = np.empty(min(columns, rows)), np.empty(2 * columns + (columns + 1) * BLOCK)
+    pivots = np.zeros(columns, dtype=np.int32)
+    if packed.size:
+        sizes = _int(rows), _int(columns), packed.ctypes.data, _int(rows), pivots.ctypes.data
+        space = scales.ctypes.data, work.ctypes.data, _int(len(work))
+        _routine("dgeqp3", 9)(*sizes, *space, _int(0))
+    return Reflections(packed, scales), pivots.astype(np.int64) - 1

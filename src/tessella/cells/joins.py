@@ -1,0 +1,158 @@
+"""Two cells, or groups of cells, as one.
+
+A cell answers incoming data with out = T in + c. Two cells A and B joined at the ports 3, with 1
+and 2 the other ports of A and of B, exchange in_A3 = out_B3 and in_B3 = out_A3, so that
+
+    [in_A3; in_B3] = K [T_A31 in_1 + c_A3; T_B32 in_2 + c_B3]
+
+    K = [D^-1 T_B33, D^-1; I + T_A33 D^-1 T_B33, T_A33 D^-1],     D = I - T_B33 T_A33
+
+(Redheffer's star product), and what is left on the outside is again a cell with a map.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from hashlib import blake2b
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.cells.block import Block
+from tessella.cells.joining import Arrangement, Stage
+from tessella.cells.maps import Maps, runs
+from tessella.cells.shelf import Shelf
+from tessella.machine.arrays import Array
+
+TOGETHER, WORTH = 8, 8e6
+"""Joins that are made in one call of batched products: at most so many, and about so many flops."""
+
+
+class Join(NamedTuple):
+    """What joining leaves for right-hand sides, for every distinct pair: what comes in at the
+    closed ports by what both sides would give there alone (K) and by what comes in outside (S), and
+    what that adds to what A and B give outside and to the sums."""
+
+    K: Array
+    S: Array
+    A13: Array
+    B23: Array
+    E3: Array
+
+
+class Joined(NamedTuple):
+    """Of every distinct pair of a stage its map, its sums, and what right-hand sides need."""
+
+    T: Array
+    E: Array
+    join: Join
+
+    def some(self, pairs: slice) -> Joined:
+        return Joined(self.T[pairs], self.E[pairs], Join(*(x[pairs] for x in self.join)))
+
+    def copied(self, pair: int) -> tuple[Array, ...]:
+        return tuple(x[pair].copy() for x in (self.T, self.E, *self.join))
+
+    def fill(self, pair: int, known: Sequence[Array]) -> None:
+        for x, own in zip((self.T, self.E, *self.join), known, strict=True):
+            x[pair] = own
+
+
+@lru_cache(maxsize=64)
+def _identity(n: int) -> Array:
+    return np.eye(n)
+
+
+def arranged(T: Array, which: np.ndarray, at: Arrangement) -> Array:
+    """Some of the maps T, with what is given and taken at closed ports first."""
+    own = T[which] if len(which) > 1 else T[which[0] : which[0] + 1]
+    if at.flat is None:
+        return own.take(at.rows, axis=1).take(at.columns, axis=2)
+    return own.reshape(len(own), -1).take(at.flat, axis=1).reshape(own.shape)
+
+
+def join_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, found: Joined) -> None:
+    """Fill in the maps of joined cells, their sums, and what remains of the joins."""
+    (a, b), (at_a, at_b), at = pairs.T, stage.arrangements, stage.numbers
+    A, B = arranged(left.T, a, at_a), arranged(right.T, b, at_b)
+    m, n, n1, o1 = len(at.a3_in), len(at.b3_in), len(at.a1_in), len(at.a1_out)
+    T, E, (K, S, A13, B23, E3) = found
+    A33, A31, A13[...], A11 = A[:, :n, :m], A[:, :n, m:], A[:, n:, :m], A[:, n:, m:]
+    B33, B32, B23[...], B22 = B[:, :m, :n], B[:, :m, n:], B[:, m:, :n], B[:, m:, n:]
+    K[:, :m, n:] = np.linalg.inv(_identity(m) - B33 @ A33)
+    np.matmul(K[:, :m, n:], B33, out=K[:, :m, :n])
+    np.matmul(A33, K[:, :m], out=K[:, m:])
+    K[:, m:, :n] += _identity(n)
+    np.matmul(K[:, :, :n], A31, out=S[:, :, :n1])
+    np.matmul(K[:, :, n:], B32, out=S[:, :, n1:])
+    np.matmul(A13, S[:, :m], out=T[:, :o1])
+    np.matmul(B23, S[:, m:], out=T[:, o1:])
+    T[:, :o1, :n1] += A11
+    T[:, o1:, n1:] += B22
+    if E.shape[1]:
+        EA, EB = left.E[a], right.E[b]
+        E3[:, :, :m], E3[:, :, m:] = EA[:, :, at.a3_in], EB[:, :, at.b3_in]
+        np.matmul(E3, S, out=E)
+        E[:, :, :n1] += EA[:, :, at.a1_in]
+        E[:, :, n1:] += EB[:, :, at.b2_in]
+
+
+def _name(left: bytes, right: bytes, stage: Stage) -> bytes:
+    """Of two groups joined; nothing if one of them has none, since it will not be met again."""
+    if not (left and right):
+        return b""
+    return blake2b(left + right + stage.name, digest_size=16).digest()
+
+
+class Making:
+    """The joins of one stage on their way, those on a shelf filled in already."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        pair: tuple[Maps, Maps],
+        pairs: np.ndarray,
+        blocks: tuple[Block, Block],
+        shelf: Shelf | None,
+    ) -> None:
+        self.stage, self.pairs, self.shelf = stage, pairs, shelf
+        self.left, self.right = left, right = pair
+        for_maps, for_joins = blocks
+        count, sums, taken = len(pairs), left.E.shape[1], sum(stage.sizes.taken)
+        T, *join = stage.shapes
+        K, S, A13, B23 = (for_joins.array(count, *own) for own in join)
+        self.found = Joined(
+            for_maps.array(count, *T),
+            np.empty((count, sums, taken)),
+            Join(K, S, A13, B23, np.empty((count, sums, K.shape[1]))),
+        )
+        self.names: tuple[bytes, ...] = ()
+        self.fresh = list(range(len(pairs)))
+        if shelf is not None:
+            self.names = tuple(
+                _name(left.names[a], right.names[b], stage) for a, b in pairs.tolist()
+            )
+            known = [shelf.join(name) for name in self.names]
+            for i, one in enumerate(known):
+                if one is not None:
+                    self.found.fill(i, one)
+            self.fresh = [i for i, one in enumerate(known) if one is None]
+
+    @property
+    def reused(self) -> int:
+        return len(self.pairs) - len(self.fresh)
+
+    def pieces(self) -> list[slice]:
+        """Pairs that are still to be joined, a few neighbours at a time."""
+        return runs(self.fresh, min(TOGETHER, max(1, int(WORTH / (self.stage.flops or 1.0)))))
+
+    def make(self, piece: slice) -> None:
+        join_maps(self.left, self.right, self.pairs[piece], self.stage, self.found.some(piece))
+
+    def maps(self) -> Maps:
+        if self.shelf is not None:
+            for i in self.fresh:
+                if self.names[i]:
+                    self.shelf.put_join(self.names[i], self.found.copied(i))
+        return Maps(self.found.T, self.found.E, self.names)

@@ -1,0 +1,103 @@
+"""Maps of many cells, or groups of cells, and which of them are equal."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.cells.joining import Order
+from tessella.machine.arrays import Array
+
+
+class Maps(NamedTuple):
+    """T (distinct, out, in) of the members of a stage that differ, the rows of sums E (distinct,
+    sums, in), and their names, if somebody looks for them."""
+
+    T: Array
+    E: Array
+    names: tuple[bytes, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Sharing:
+    """Of many members, which of `count` distinct matrices each has."""
+
+    which: np.ndarray
+    count: int
+
+    @cached_property
+    def _order(self) -> np.ndarray:
+        """The members by their matrices."""
+        return np.argsort(self.which, kind="stable")
+
+    @cached_property
+    def _sorted(self) -> bool:
+        return bool(np.all(np.diff(self.which) >= 0))
+
+    @cached_property
+    def _members(self) -> list[np.ndarray]:
+        """Of every matrix, whose it is."""
+        starts = np.searchsorted(self.which[self._order], np.arange(1, self.count))
+        return np.split(self._order, starts)
+
+    def times(self, matrices: Array, x: Array) -> Array:
+        """matrices[which[i]] @ x[i] for all members i, x (members, n)."""
+        if self.count == 1:
+            return np.asarray(x @ matrices[0].T)
+        if self.count == len(x):
+            own = x if self._sorted else x[self._order]
+            found = np.asarray((matrices @ own[:, :, None])[:, :, 0])
+            return found if self._sorted else found[self.which]
+        found = np.empty((len(x), matrices.shape[1]))
+        for matrix, own in zip(matrices, self._members, strict=True):
+            found[own] = x[own] @ matrix.T
+        return found
+
+
+@dataclass(frozen=True, eq=False)
+class Distinct(Sharing):
+    """Of a stage's members, which have the same numbers; those that differ are pairs (count, 2) of
+    distinct members of both children."""
+
+    pairs: np.ndarray
+
+
+def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> list[Distinct]:
+    """Of all stages, given that of the single cells."""
+    found: list[Distinct] = []
+    for stage, own in zip(order.stages, leaves, strict=True):
+        if own is not None:
+            count = int(own.max()) + 1
+            found.append(Distinct(own, count, np.zeros((count, 2), dtype=np.int64)))
+            continue
+        left, right = found[stage.left].which, found[stage.right].which
+        known: dict[tuple[int, int], int] = {}
+        a, b = stage.pairs.T
+        keys = zip(left[a].tolist(), right[b].tolist(), strict=True)
+        which = np.array([known.setdefault(key, len(known)) for key in keys])
+        found.append(Distinct(which, len(known), np.array(list(known))))
+    return found
+
+
+def runs(numbers: Sequence[int], most: int) -> list[slice]:
+    """Neighbouring ones of ascending numbers together, at most so many."""
+    found: list[slice] = []
+    for i in numbers:
+        if found and found[-1].stop == i and i - found[-1].start < most:
+            found[-1] = slice(found[-1].start, i + 1)
+        else:
+            found.append(slice(i, i + 1))
+    return found
+
+
+def gathered_outputs(order: Order, outs: Sequence[Array | None]) -> Array:
+    """What all cells give, where others take it."""
+    found = np.zeros(order.size)
+    for place, own in zip(order.given, outs, strict=True):
+        if place is not None and own is not None:
+            found[place] = own
+    return found

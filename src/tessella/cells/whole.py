@@ -1,0 +1,90 @@
+"""The last join of all: nothing is left outside but what nobody gives.
+
+Sums over all cells (integrals, measurements of what walls leave open) are further rows of T that
+nobody takes: they add up, and the whole solves for them in the least-squares sense together with
+its last exchange and with what comes in at ports that were left open.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg
+from scipy.linalg import lapack
+
+from tessella.cells.joining import Stage
+from tessella.cells.joins import arranged
+from tessella.cells.maps import Maps
+from tessella.machine.arrays import Array
+
+SINGULAR = 1e-11
+"""A last exchange whose reciprocal condition number is below this has no unique solution."""
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The last exchange, with the sums and with what comes in at ports that were left open.
+
+    `rows` are functions of (in_A3, in_1, in_2); square and regular they are solved as they are,
+    otherwise in the least-squares sense. A33, A31, B33 and E_b are those of its two parts.
+    """
+
+    rows: Array
+    weights: Array
+    factors: tuple[Array, Array] | None
+    condition: float
+    A33: Array
+    A31: Array
+    B33: Array
+    E_b: Array
+
+    @property
+    def undetermined(self) -> bool:
+        """Whether nothing fixes what the last exchange leaves open."""
+        return self.condition > 1 / SINGULAR
+
+    def solve(self, c_a: Array, c_b: Array, sums: Array) -> tuple[Array, Array]:
+        """What comes in at the closed ports, A's and then B's, and what comes in outside, if A and
+        B give c_a and c_b and the sums of all cells are off by `sums`."""
+        right = self.B33 @ c_a + c_b
+        x = self._solved(right, sums - self.E_b @ c_a)
+        a3, outside = x[: len(right)], x[len(right) :]
+        b3 = c_a + self.A33 @ a3 + self.A31 @ outside[: self.A31.shape[1]]
+        return np.concatenate([a3, b3]), outside
+
+    def _solved(self, right: Array, sums: Array) -> Array:
+        given = np.concatenate([right, sums])
+        if self.factors is not None:
+            return np.asarray(lapack.dgetrs(*self.factors, given)[0])
+        if not self.rows.size:
+            return np.zeros(self.rows.shape[1])
+        weight = np.concatenate([np.ones(len(right)), self.weights])
+        rows = weight[:, None] * self.rows
+        return np.asarray(scipy.linalg.lstsq(rows, weight * given, cond=1e-13)[0])
+
+
+def join_last(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, weights: Array) -> Whole:
+    """The rows of the last exchange and of the sums, as functions of (in_A3, in_1, in_2)."""
+    (a, b), (at_a, at_b), at = pairs.T, stage.arrangements, stage.numbers
+    A, B = arranged(left.T, a, at_a)[0], arranged(right.T, b, at_b)[0]
+    m, n = len(at.a3_in), len(at.b3_in)
+    A33, A31, B33, B32 = A[:n, :m], A[:n, m:], B[:m, :n], B[:m, n:]
+    EA, EB = left.E[int(a[0])], right.E[int(b[0])]
+    E_b = EB[:, at.b3_in]
+    exchange = [np.eye(m) - B33 @ A33, -B33 @ A31, -B32]
+    sums = [EA[:, at.a3_in] + E_b @ A33, EA[:, at.a1_in] + E_b @ A31, EB[:, at.b2_in]]
+    rows = np.block([exchange, sums])
+    return Whole(rows, weights, *_factored(rows), A33, A31, B33, E_b)
+
+
+def _factored(rows: Array) -> tuple[tuple[Array, Array] | None, float]:
+    """LU of square, regular rows, and their condition."""
+    n = len(rows)
+    if rows.shape != (n, n) or n == 0:
+        return None, 1.0
+    lu, pivots, info = lapack.dgetrf(rows)
+    size = float(np.max(np.sum(np.abs(rows), axis=0)))
+    share = lapack.dgecon(lu, size)[0] if info == 0 and np.isfinite(size) else 0.0
+    condition = 1 / share if share > 0 else np.inf
+    return ((lu, pivots) if share > SINGULAR else None), condition
