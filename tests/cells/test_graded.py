@@ -15,7 +15,8 @@ from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.system import cell_system
 from tessella.linalg.rrqr import RRQR
-from tessella.solving.algorithm import Parts, run
+from tessella.solving.algorithm import run
+from tessella.solving.ways import Parts
 
 LINE = ts.Box(x=(0, 1))
 

@@ -11,10 +11,10 @@ import tessella as ts
 from tessella.cells.factors import CellFactors
 from tessella.problem.slabs import until
 from tessella.solution.marched import Slab
-from tessella.solving.algorithm import Factored
 from tessella.solving.march import _Track
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA
 from tessella.solving.plan import on_basis
+from tessella.solving.ways import Factored
 
 PI = np.pi
 SIDE = {"subdomains": (2, 1), "features": 60, "coupling": "interfaces"}

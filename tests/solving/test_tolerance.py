@@ -103,7 +103,8 @@ def test_no_choice_reads_the_exact_solution():
 
 
 def run_with(problem, basis):
-    from tessella.solving.algorithm import Parts, run
+    from tessella.solving.algorithm import run
+    from tessella.solving.ways import Parts
 
     return run(problem, Parts(basis, Grid(2.0), ts.RRQR(1e-14)))
 

@@ -4,113 +4,23 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from dataclasses import dataclass
 from typing import Any
 
-import jax
 import numpy as np
 
 from tessella.accuracy.estimate import disagreement, judge
-from tessella.cells.basis import on_cells
-from tessella.cells.device import DeviceFactors
-from tessella.cells.factors import CellFactors, Found, factor_cells
 from tessella.cells.shelf import Shelf
-from tessella.cells.solvers import AnySolver, Exchange, Merging
-from tessella.cells.system import CellSystem, cell_system
-from tessella.linalg.conditioning import condition_number
 from tessella.linalg.iterative.iteration import Progress
-from tessella.linalg.rrqr import RRQR, Unfiltered
-from tessella.linalg.solvers import Solver, choose, full_name
 from tessella.machine.arrays import Array
 from tessella.machine.memory import device_name, peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Multilevel
 from tessella.overlap.points import Grid
-from tessella.overlap.system import LeastSquares, Reduced, assemble
 from tessella.problem.determined import contradictions, missing_conditions
 from tessella.problem.problem import Problem
 from tessella.solution.report import Report, error_norms
-from tessella.solution.solution import Solution, error_monitor, test_points
-
-
-@dataclass(frozen=True)
-class Factored:
-    """A least-squares system with all that serves another right-hand side too."""
-
-    system: LeastSquares
-    reduced: Reduced
-    filter: RRQR | Unfiltered
-    solver: Solver
-    state: Any
-    note: str
-
-    @property
-    def iterative(self) -> bool:
-        return self.solver.iterative
-
-    @property
-    def name(self) -> str:
-        return full_name(self.filter, self.solver)
-
-    @property
-    def columns_kept(self) -> int:
-        return len(self.reduced.kept)
-
-    def renewed(self, system: LeastSquares | CellSystem) -> Factored | None:
-        """These factors for another system; None if its matrix is not the same by its numbers."""
-        if not isinstance(system, LeastSquares) or not system.has_matrix_of(self.system):
-            return None
-        system = system.with_matrix_of(self.system)
-        return dataclasses.replace(self, system=system, reduced=self.reduced.renewed(system))
-
-    def solve(
-        self,
-        problem: Problem,
-        basis: AnyBasis,
-        at: Array | None,
-        watch: Stopwatch,
-        progress: Progress | None,
-    ) -> Found:
-        """Solve for the right-hand side; an iteration is watched at the points where the exact
-        solution is known."""
-        with watch.phase("monitor"):
-            preconditioner = self.reduced.preconditioner
-            monitor = error_monitor(problem, basis, preconditioner, at, self.solver.iterative)
-        with watch.phase("solve"):
-            result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
-            a = self.reduced.coefficients(np.asarray(result.x))
-        return Found(a, result, self.system.residuals(a))
-
-    def described(self, basis: AnyBasis) -> dict[str, Any]:
-        """What a report says of how subdomains are joined."""
-        seen = sum(len(group.heights) for group in self.system.M.groups)
-        everything = sum(level.decomposition.count for level in basis.levels)
-        return {"coupling": "overlap", "active_subdomains": seen if seen < everything else None}
-
-    def conditions(self) -> dict[str, float | None]:
-        """kappa of M, of the filtered M_hat, and of M_hat S^-1."""
-        system, reduced, kept = self.system, self.reduced, self.reduced.kept
-        M = condition_number(system.M).value
-        everything_kept = len(kept) == system.M.shape[1]
-        M_hat = M if everything_kept else condition_number(system.M.select(kept)).value
-        Q = reduced.Q.select(kept)
-        preconditioned = None if reduced.Q is system.M else condition_number(Q).value
-        return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
-
-
-AnySystem = LeastSquares | CellSystem
-AnyFactored = Factored | CellFactors | DeviceFactors
-"""Either way of joining subdomains answers the same questions."""
-
-
-@dataclass(frozen=True)
-class Parts:
-    """What the algorithm works with; without a solver, sizes decide."""
-
-    basis: AnyBasis
-    collocation: Grid
-    filter: RRQR | Unfiltered
-    solver: AnySolver = None
+from tessella.solution.solution import Solution, test_points
+from tessella.solving.ways import Factors, Found, Parts, System, way
 
 
 def run(
@@ -130,10 +40,10 @@ def run(
     """
     watch = Stopwatch()
     with watch.phase("assemble"):
-        system = assembled(problem, parts)
+        system = way(parts.basis).assemble(problem, parts)
     with watch.phase("measure"):
         samples = exact_samples(problem, parts.basis, test_grid)
-    ready = factor(system, parts, watch, progress, shelf)
+    ready = way(parts.basis).factor(system, parts, watch, progress, shelf)
     solution = substitute(problem, parts.basis, ready, samples, watch, progress)
     found: dict[str, Any] = {}
     if condition:
@@ -149,16 +59,6 @@ def run(
     return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **found))
 
 
-def assembled(problem: Problem, parts: Parts) -> AnySystem:
-    """The system, however its subdomains are joined."""
-    basis, collocation = parts.basis, parts.collocation
-    if on_cells(basis):
-        return cell_system(problem, basis, collocation)
-    system = assemble(problem, basis, collocation.rows(problem, basis))
-    jax.block_until_ready(system.M)
-    return system
-
-
 Samples = tuple[Array, Array] | None
 """Points and the exact solution there, if it is known."""
 
@@ -169,39 +69,10 @@ def exact_samples(problem: Problem, basis: AnyBasis, test_grid: Grid | None) -> 
     return None if at is None else (at, problem.exact_values(at))
 
 
-def factor(
-    system: AnySystem,
-    parts: Parts,
-    watch: Stopwatch,
-    progress: Progress | None = None,
-    shelf: Shelf | None = None,
-) -> AnyFactored:
-    """Filter, precondition and factor."""
-    filter, solver = parts.filter, parts.solver
-    if isinstance(system, CellSystem):
-        with watch.phase("filter"):
-            return factor_cells(system, filter, solver, progress, shelf)
-    if isinstance(solver, Merging | Exchange):
-        raise ValueError(
-            f"solver={solver.name!r} joins subdomains that lie side by side: add "
-            f"coupling='interfaces', or use solver='auto'"
-        )
-    note = ""
-    with watch.phase("filter"):
-        reduced = system.reduce(filter, progress)
-    if solver is None:
-        solver, note = choose(reduced.Q)
-    if solver.iterative:
-        reduced = reduced.preconditioned()
-    with watch.phase("solve"):
-        state = solver.init(reduced.Q, progress)
-    return Factored(system, reduced, filter, solver, state, note)
-
-
 def substitute(
     problem: Problem,
     basis: AnyBasis,
-    ready: AnyFactored,
+    ready: Factors,
     samples: Samples,
     watch: Stopwatch,
     progress: Progress | None = None,
@@ -227,7 +98,7 @@ MISFIT = 0.1
 """Part of the data that a least-squares solution may miss without a remark."""
 
 
-def _misfit(system: AnySystem, residual: dict[str, float]) -> str:
+def _misfit(system: System, residual: dict[str, float]) -> str:
     """A remark on a solution that satisfies what was asked poorly, exact minimiser though it is."""
     loss = sum(system.weights[name] * r**2 for name, r in residual.items())
     missed = math.sqrt(loss) / (math.sqrt(float(np.sum(system.h**2))) or 1.0)
@@ -249,7 +120,7 @@ def _second_opinion(solution: Solution, parts: Parts) -> float | None:
     return judge(solution, coarse).error
 
 
-def _report(problem: Problem, basis: AnyBasis, ready: AnyFactored, solved: Found) -> Report:
+def _report(problem: Problem, basis: AnyBasis, ready: Factors, solved: Found) -> Report:
     system, result = ready.system, solved.result
     oracle = result.history.oracle()
     return Report(

@@ -35,17 +35,11 @@ from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
 from tessella.solution.marched import Marched, MarchReport, Slab
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
-from tessella.solving.algorithm import (
-    AnyFactored,
-    Parts,
-    assembled,
-    exact_samples,
-    factor,
-    substitute,
-)
+from tessella.solving.algorithm import exact_samples, substitute
 from tessella.solving.method import Method, check_problem, with_choices
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
+from tessella.solving.ways import Factors, Parts, way
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
 """Points per axis at which the error of a slab is measured, by dimension."""
@@ -177,7 +171,7 @@ class _Track:
 
     def __init__(self, chosen: Parts) -> None:
         self.parts = chosen
-        self.ready: AnyFactored | None = None
+        self.ready: Factors | None = None
         self.last: Solution | None = None
         self.reused = False
 
@@ -193,7 +187,7 @@ class _Track:
         slab = slab_problem(problem, bounds, self.last)
         basis = chosen.basis.moved(slab.domain)
         with watch.phase("assemble"):
-            system = assembled(slab, dataclasses.replace(chosen, basis=basis))
+            system = way(basis).assemble(slab, dataclasses.replace(chosen, basis=basis))
         samples = exact_samples(slab, basis, test_grid)
         known = None
         if self.ready is not None:
@@ -203,7 +197,7 @@ class _Track:
         if known is None:
             if self.ready is not None:
                 chosen = dataclasses.replace(chosen, solver=self.ready.solver)
-            known = factor(system, chosen, watch, progress)
+            known = way(basis).factor(system, chosen, watch, progress)
         solution = substitute(slab, basis, known, samples, watch, progress)
         report = dataclasses.replace(
             solution.report, seconds=watch.total(), peak_memory_mib=peak_mib()

@@ -24,7 +24,7 @@ from tessella.overlap.basis import AnyBasis, Basis, Fields
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
-from tessella.solving.algorithm import Parts
+from tessella.solving.ways import Parts
 
 ByField = Functions | Mapping[str, Functions]
 """Enrichment of all unknowns, or by the name of the unknown."""

@@ -25,8 +25,8 @@ from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Ansatz, Problem
 from tessella.problem.slabs import TIME
-from tessella.solving.algorithm import Parts
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA, Method, for_fields
+from tessella.solving.ways import Parts
 
 
 @dataclass(frozen=True)

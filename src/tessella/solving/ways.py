@@ -1,0 +1,226 @@
+"""Two ways of joining subdomains, and what both answer.
+
+The algorithm knows a system, which has rows and weights, and its factors, which solve it for a
+right-hand side and say what they are. Overlapping subdomains make one least-squares problem in
+blocks; cells make maps. Which way it is, the basis decides, here and nowhere else.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Protocol, Self
+
+import jax
+import numpy as np
+
+from tessella.cells.basis import on_cells
+from tessella.cells.factors import Found, factor_cells
+from tessella.cells.shelf import Shelf
+from tessella.cells.solvers import CELL_SOLVERS, AnySolver
+from tessella.cells.system import cell_system
+from tessella.linalg.conditioning import condition_number
+from tessella.linalg.iterative.iteration import Progress
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.linalg.solvers import Solver, choose, full_name
+from tessella.machine.arrays import Array
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.basis import AnyBasis
+from tessella.overlap.points import Grid
+from tessella.overlap.system import LeastSquares, Reduced, assemble
+from tessella.problem.problem import Problem
+from tessella.solution.solution import error_monitor
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What the algorithm works with; without a solver, sizes decide."""
+
+    basis: AnyBasis
+    collocation: Grid
+    filter: RRQR | Unfiltered
+    solver: AnySolver = None
+
+
+class System(Protocol):
+    """What is to be solved: rows, their right sides, and the weight of every statement."""
+
+    @property
+    def rows(self) -> int: ...
+
+    @property
+    def h(self) -> Array: ...
+
+    @property
+    def weights(self) -> dict[str, float]: ...
+
+
+class Factors(Protocol):
+    """A system with all that serves another right-hand side too."""
+
+    @property
+    def system(self) -> Any: ...
+
+    @property
+    def solver(self) -> Any: ...
+
+    @property
+    def iterative(self) -> bool: ...
+
+    @property
+    def name(self) -> str:
+        """Of filter and solver."""
+
+    @property
+    def note(self) -> str:
+        """Why this solver, and what it will need."""
+
+    @property
+    def columns_kept(self) -> int: ...
+
+    def renewed(self, system: Any) -> Self | None:
+        """The same factors for another system; None if its matrix is another one."""
+
+    def solve(
+        self,
+        problem: Problem,
+        basis: AnyBasis,
+        at: Array | None,
+        watch: Stopwatch,
+        progress: Progress | None,
+    ) -> Found:
+        """Coefficients for the right-hand side; an iteration is watched at points."""
+
+    def described(self, basis: AnyBasis) -> dict[str, Any]:
+        """What a report says of how subdomains are joined."""
+
+    def conditions(self) -> dict[str, float | None]:
+        """Condition numbers before and after the filter, and preconditioned."""
+
+
+class Way(NamedTuple):
+    """How subdomains are joined."""
+
+    assemble: Callable[[Problem, Parts], System]
+    factor: Callable[..., Factors]
+
+
+def way(basis: AnyBasis) -> Way:
+    """The way that a basis is joined."""
+    return CELLS if on_cells(basis) else OVERLAP
+
+
+@dataclass(frozen=True)
+class Factored:
+    """A least-squares system with all that serves another right-hand side too."""
+
+    system: LeastSquares
+    reduced: Reduced
+    filter: RRQR | Unfiltered
+    solver: Solver
+    state: Any
+    note: str
+
+    @property
+    def iterative(self) -> bool:
+        return self.solver.iterative
+
+    @property
+    def name(self) -> str:
+        return full_name(self.filter, self.solver)
+
+    @property
+    def columns_kept(self) -> int:
+        return len(self.reduced.kept)
+
+    def renewed(self, system: LeastSquares) -> Factored | None:
+        """These factors for another system; None if its matrix is not the same by its numbers."""
+        if not system.has_matrix_of(self.system):
+            return None
+        system = system.with_matrix_of(self.system)
+        return dataclasses.replace(self, system=system, reduced=self.reduced.renewed(system))
+
+    def solve(
+        self,
+        problem: Problem,
+        basis: AnyBasis,
+        at: Array | None,
+        watch: Stopwatch,
+        progress: Progress | None,
+    ) -> Found:
+        """Solve for the right-hand side; an iteration is watched at the points where the exact
+        solution is known."""
+        with watch.phase("monitor"):
+            preconditioner = self.reduced.preconditioner
+            monitor = error_monitor(problem, basis, preconditioner, at, self.solver.iterative)
+        with watch.phase("solve"):
+            result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
+            a = self.reduced.coefficients(np.asarray(result.x))
+        return Found(a, result, self.system.residuals(a))
+
+    def described(self, basis: AnyBasis) -> dict[str, Any]:
+        """What a report says of how subdomains are joined."""
+        seen = sum(len(group.heights) for group in self.system.M.groups)
+        everything = sum(level.decomposition.count for level in basis.levels)
+        return {"coupling": "overlap", "active_subdomains": seen if seen < everything else None}
+
+    def conditions(self) -> dict[str, float | None]:
+        """kappa of M, of the filtered M_hat, and of M_hat S^-1."""
+        system, reduced, kept = self.system, self.reduced, self.reduced.kept
+        M = condition_number(system.M).value
+        everything_kept = len(kept) == system.M.shape[1]
+        M_hat = M if everything_kept else condition_number(system.M.select(kept)).value
+        Q = reduced.Q.select(kept)
+        preconditioned = None if reduced.Q is system.M else condition_number(Q).value
+        return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
+
+
+def _blocks(problem: Problem, parts: Parts) -> LeastSquares:
+    system = assemble(problem, parts.basis, parts.collocation.rows(problem, parts.basis))
+    jax.block_until_ready(system.M)
+    return system
+
+
+def _factor_blocks(
+    system: LeastSquares,
+    parts: Parts,
+    watch: Stopwatch,
+    progress: Progress | None = None,
+    shelf: Shelf | None = None,
+) -> Factored:
+    """Filter, precondition and factor; nothing of it is found again on a shelf."""
+    solver, note = parts.solver, ""
+    if solver is not None and solver.name in CELL_SOLVERS:
+        raise ValueError(
+            f"solver={solver.name!r} joins subdomains that lie side by side: add "
+            f"coupling='interfaces', or use solver='auto'"
+        )
+    with watch.phase("filter"):
+        reduced = system.reduce(parts.filter, progress)
+    if solver is None:
+        solver, note = choose(reduced.Q)
+    if solver.iterative:
+        reduced = reduced.preconditioned()
+    with watch.phase("solve"):
+        state = solver.init(reduced.Q, progress)  # type: ignore[union-attr]
+    return Factored(system, reduced, parts.filter, solver, state, note)  # type: ignore[arg-type]
+
+
+def _cells(problem: Problem, parts: Parts) -> System:
+    assert on_cells(parts.basis)
+    return cell_system(problem, parts.basis, parts.collocation)
+
+
+def _factor_cells(
+    system: Any,
+    parts: Parts,
+    watch: Stopwatch,
+    progress: Progress | None = None,
+    shelf: Shelf | None = None,
+) -> Factors:
+    with watch.phase("filter"):
+        return factor_cells(system, parts.filter, parts.solver, progress, shelf)
+
+
+OVERLAP, CELLS = Way(_blocks, _factor_blocks), Way(_cells, _factor_cells)
