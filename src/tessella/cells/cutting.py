@@ -10,7 +10,7 @@ from itertools import product
 from typing import NamedTuple
 
 import numpy as np
-from scipy import ndimage
+import scipy
 
 from tessella.cells.rim import boundary_points, too_thin
 from tessella.cells.scanning import (
@@ -306,12 +306,12 @@ def _labels(inside: Inside, flat: list[int], low: Array, high: Array) -> Index:
     share[:, flat] = np.column_stack([np.tile(ticks, len(ticks)), np.repeat(ticks, len(ticks))])
     grid = low[:, None] + (high - low)[:, None] * share
     member = inside.member(grid.reshape(-1, low.shape[1])).reshape(shape)
-    beside = ndimage.generate_binary_structure(3, 1)
+    beside = scipy.ndimage.generate_binary_structure(3, 1)
     beside[[0, 2]] = False
-    nearest = ndimage.distance_transform_edt(
+    nearest = scipy.ndimage.distance_transform_edt(
         ~member, sampling=(1e6, 1, 1), return_distances=False, return_indices=True
     )
-    return np.asarray(ndimage.label(member, beside)[0][tuple(nearest)])
+    return np.asarray(scipy.ndimage.label(member, beside)[0][tuple(nearest)])
 
 
 def _across(face: Index, a: Array, b: Array, count: int) -> tuple[Index, Array, Array]:

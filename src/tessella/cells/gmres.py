@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.sparse.linalg import LinearOperator, gmres
+import scipy.sparse
 
 from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct, Maps, gathered_outputs
@@ -66,8 +66,10 @@ class Exchanged:
         """`in` of all single cells, per stage, and how it was found."""
         order, most = self.order, self.solver.max_iterations
         history: list[float] = []
-        operator = LinearOperator((order.size, order.size), matvec=self._exchange, dtype=np.float64)
-        x, info = gmres(
+        operator = scipy.sparse.linalg.LinearOperator(
+            (order.size, order.size), matvec=self._exchange, dtype=np.float64
+        )
+        x, info = scipy.sparse.linalg.gmres(
             operator,
             gathered_outputs(order, c),
             rtol=self.solver.tolerance,

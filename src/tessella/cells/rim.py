@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from tessella.cells.scanning import CUT, Index, Inside, kinds
 from tessella.geometry.divided import Divided
@@ -114,7 +114,7 @@ def _passed(
     poor = np.flatnonzero(count < FEW)
     if len(points):
         reach = np.linalg.norm((high - low)[poor] / 2 + spacing, axis=1)
-        poor = poor[cKDTree(points).query((low + high)[poor] / 2)[0] < reach]
+        poor = poor[scipy.spatial.cKDTree(points).query((low + high)[poor] / 2)[0] < reach]
         first, last = low[poor] - spacing, high[poor] + spacing
         boxes = zip(first, last, strict=True)
         near = [np.all((points > a) & (points < b), axis=1).any() for a, b in boxes]
@@ -144,7 +144,7 @@ def _measures(domain: Domain, part: str, surface: Surface, spacing: Array, own: 
     points, normals = surface[0] / spacing, surface[1][own] * spacing
     stretch = np.linalg.norm(normals, axis=1)
     k = min(len(points), 4 * d - 3)
-    near = cKDTree(points).query(points[own], k)[1].reshape(len(own), k)
+    near = scipy.spatial.cKDTree(points).query(points[own], k)[1].reshape(len(own), k)
     gaps = points[near] - points[own][:, None]
     squares = np.sum(gaps**2, axis=2)
     reach = np.sqrt(squares[:, min(2 * d - 2, k - 1)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import hankel1
+import scipy
 
 from tessella.gallery.entry import need_positive
 from tessella.gallery.single import single
@@ -28,13 +28,13 @@ def helmholtz_complex(k: float = 20.0) -> Problem:
     source = np.array([-0.2, 0.4])
 
     def field(points: Array) -> Array:
-        return hankel1(0, k * np.linalg.norm(points - source, axis=1))
+        return scipy.special.hankel1(0, k * np.linalg.norm(points - source, axis=1))
 
     def wall_data(normal: Array) -> Callable[[Array], Array]:
         def g(points: Array) -> Array:
             offset = points - source
             r = np.linalg.norm(offset, axis=1)
-            slope = -k * hankel1(1, k * r) * (offset @ normal) / r
+            slope = -k * scipy.special.hankel1(1, k * r) * (offset @ normal) / r
             return slope - 1j * k * field(points)
 
         return g

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy import special
+import scipy
 
 from tessella.gallery.entry import need_positive
 from tessella.gallery.single import single
@@ -51,7 +51,7 @@ def airy(L: float = 30.0) -> Problem:
     """u'' = x u on [-L, 5] with the values of Ai at both ends: waves that shorten to the left, and
     decay to the right."""
     need_positive(L=L)
-    here, other = special.airy(-L)[0], special.airy(-L)[2]
+    here, other = scipy.special.airy(-L)[0], scipy.special.airy(-L)[2]
     if abs(here) < 0.05 * np.hypot(here, other):
         raise ValueError(
             f"L={L:g} is near a zero of Ai, where the ends determine the solution badly: move L by "
@@ -59,7 +59,7 @@ def airy(L: float = 30.0) -> Problem:
         )
 
     def exact(p: Array) -> Array:
-        return np.asarray(special.airy(p[:, 0])[0])
+        return np.asarray(scipy.special.airy(p[:, 0])[0])
 
     def position(p: Array) -> Array:
         return p[:, 0]

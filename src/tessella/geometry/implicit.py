@@ -9,8 +9,8 @@ from functools import lru_cache
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.spatial import cKDTree
 
 from tessella.geometry.domain import (
     Bounds,
@@ -163,7 +163,7 @@ def _compiled_gradient(function: Function) -> Callable[[Array], jax.Array]:
 
 def _apart(points: Array, distance: float) -> NDArray[np.int64]:
     """Numbers of points no two of which are closer than `distance`, none of which can be added."""
-    tree = cKDTree(points)
+    tree = scipy.spatial.cKDTree(points)
     free = np.ones(len(points), dtype=bool)
     chosen = []
     for i in range(len(points)):

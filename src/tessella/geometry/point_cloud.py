@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
+import scipy
 from numpy.typing import ArrayLike, NDArray
-from scipy.spatial import cKDTree
 
 from tessella.geometry.domain import Bounds, Description, Domain, Surface, check_name, real_numbers
 from tessella.machine.arrays import Array
@@ -86,9 +86,9 @@ class PointCloud(Domain):
         return tuple(self.surfaces)
 
     @cached_property
-    def _nearest(self) -> tuple[cKDTree, Array, Array]:
+    def _nearest(self) -> tuple[scipy.spatial.cKDTree, Array, Array]:
         points, normals = (np.concatenate(a) for a in zip(*self.surfaces.values(), strict=True))
-        return cKDTree(points), points, normals
+        return scipy.spatial.cKDTree(points), points, normals
 
     @cached_property
     def _gap(self) -> float:
@@ -115,7 +115,9 @@ class PointCloud(Domain):
     def scatter(self, count: int, draw: np.random.Generator) -> Array:
         """Random points between neighbours."""
         first = draw.integers(len(self.given), size=count)
-        near = cKDTree(self.given).query(self.given[first], min(3, len(self.given)))[1]
+        near = scipy.spatial.cKDTree(self.given).query(self.given[first], min(3, len(self.given)))[
+            1
+        ]
         second = near.reshape(count, -1)[:, -1]
         share = draw.random((count, 1))
         return share * self.given[first] + (1 - share) * self.given[second]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg
-from scipy.sparse.linalg import LinearOperator, svds
+import scipy.sparse
 
 from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
@@ -334,8 +334,12 @@ def _by_elimination(X: Array, what: str) -> Condition:
 
 def _largest(shape: tuple[int, int], product: Product, transposed: Product) -> float:
     """The largest singular value, to 1e-4."""
-    operator = LinearOperator(shape, matvec=product, rmatvec=transposed, dtype=np.float64)
+    operator = scipy.sparse.linalg.LinearOperator(
+        shape, matvec=product, rmatvec=transposed, dtype=np.float64
+    )
     start = np.random.default_rng(0).standard_normal(min(shape))
     return float(
-        svds(operator, k=1, tol=1e-4, v0=start, return_singular_vectors=False, solver="arpack")[0]
+        scipy.sparse.linalg.svds(
+            operator, k=1, tol=1e-4, v0=start, return_singular_vectors=False, solver="arpack"
+        )[0]
     )
