@@ -9,12 +9,14 @@ from benchmarks import (
     device,
     gallery,
     growth,
+    house,
     interfaces,
     march,
     refinement,
     solvers,
     tolerance,
     trained,
+    waves,
 )
 
 BENCHMARKS = {
@@ -41,6 +43,8 @@ BENCHMARKS = {
     "refinement": refinement.refinement,
     "march": march.march,
     "gallery": gallery.gallery,
+    "house": house.house,
+    "waves": waves.waves,
     "picture": core.demo_picture,
 }
 LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.features.plane_waves import plane_waves, real_roots
-from tessella.solving.plan import waves_of
+from tessella.solving.waves import waves_of
 
 WAVE = {(0, 2): 1.0, (2, 0): -4.0}
 POSITIVE = st.floats(0.1, 10.0)

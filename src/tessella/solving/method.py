@@ -24,6 +24,7 @@ from tessella.overlap.basis import AnyBasis, Basis, Fields
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
+from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 
 ByField = Functions | Mapping[str, Functions]
@@ -70,7 +71,9 @@ class Method:
     Features:
 
     features        per subdomain
-    activation      tanh with "overlap", sin with "interfaces", or an `Activation`
+    activation      tanh with "overlap", sin with "interfaces", or an `Activation`; if nothing is
+                    said of the features, plane waves where they solve the equation (in time, with
+                    constant coefficients and no source)
     scale           bandwidth: 1 with "overlap", and what fits `features` with "interfaces"
     depth           hidden layers (1)
     constant, bias  whether there is a constant function beside the features, and biases in them
@@ -295,6 +298,8 @@ class Method:
             )
         assert self.subdomains is not None
         tiling = off_regions(Tiling(problem.domain, self.subdomains))
+        if not self.given.keys() & {"activation", "scale", "depth", "constant", "bias"}:
+            features = waves_of(problem, tiling, features.count) or features
         shared = True if self.shared is None else self.shared
         return CellBasis(tiling, features, seed, self.trace_degree, shared)
 

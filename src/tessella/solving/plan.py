@@ -14,18 +14,16 @@ from tessella.cells.basis import CellBasis, default_features, on_cells
 from tessella.cells.shaped import off_regions, thick_enough
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import Cell
-from tessella.features.plane_waves import PlaneWaves, plane_waves
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.box import Box
-from tessella.geometry.functions import Orders
 from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
-from tessella.problem.problem import Ansatz, Problem
-from tessella.problem.slabs import TIME
+from tessella.problem.problem import Problem
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA, Method, for_fields
+from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 
 
@@ -126,24 +124,6 @@ def planned(problem: Problem, plan: Plan, method: Method) -> Parts:
         scale=plan.bandwidth * drawn.scale,
     )
     return on_basis(for_fields(problem, lambda seed: CellBasis(tiling, features, seed), method))
-
-
-def waves_of(problem: Problem, tiling: Tiling, count: int) -> PlaneWaves | None:
-    """Plane waves, where the equation is one with constant coefficients, without a source and in
-    time, and all cells are equal."""
-    domain = problem.domain
-    if TIME not in domain.axes or not tiling.equal or problem.ansatz_of() != Ansatz():
-        return None
-    if len(problem.equations) > 1 or len(problem.fields) > 1 or domain.regions:
-        return None
-    (equation,) = problem.equations
-    terms = equation.operator.expand(domain.axes)
-    if callable(equation.rhs) or equation.rhs or any(term.functions for term in terms):
-        return None
-    coefficients: dict[Orders, float] = {}
-    for term in terms:
-        coefficients[term.orders] = coefficients.get(term.orders, 0.0) + term.factor
-    return plane_waves(coefficients, tiling.half_widths[0], domain.axis_index(TIME), count)
 
 
 def on_basis(basis: AnyBasis) -> Parts:

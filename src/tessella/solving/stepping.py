@@ -32,7 +32,8 @@ from tessella.solution.report import Step
 from tessella.solving.algorithm import run
 from tessella.solving.march import march_with, marches
 from tessella.solving.method import PATIENCE, Method
-from tessella.solving.plan import Plan, first_plan, planned, waves_of
+from tessella.solving.plan import Plan, first_plan, planned
+from tessella.solving.waves import waves_of
 
 SAFETY = 2.0
 """How much less than its share of the tolerance a slab is asked for."""
@@ -53,7 +54,7 @@ class Steps(NamedTuple):
 
 def in_slabs(problem: Problem) -> Problem | None:
     """The problem as it is marched, if its solutions oscillate in time and it can be; else None."""
-    if TIME not in problem.domain.axes or len(problem.fields) > 1:
+    if problem.domain.axes[-1] != TIME or len(problem.fields) > 1:
         return None
     if not isinstance(problem.domain, Box):
         return None
@@ -154,8 +155,11 @@ class _Walk:
 
     def steps_of(self, plan: Plan) -> Steps:
         """Slabs of one cell in time, as thick as its features resolve."""
-        counts = (*plan.subdomains[:-1], 1)
-        plan = Plan(counts, rung=plan.rung)
+        counts = list(plan.subdomains[:-1])
+        if math.prod(counts) == 1:
+            sides = self.blind.domain.upper - self.blind.domain.lower
+            counts[int(np.argmax(sides[:-1]))] = 2
+        plan = Plan((*counts, 1), rung=plan.rung)
         rate, _ = turning_rate(self.blind, _finest(self.blind, plan))
         return Steps(plan, _slabs(self.blind, plan, rate))
 
