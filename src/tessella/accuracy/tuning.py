@@ -21,7 +21,7 @@ POOL = {1: 1 << 15, 2: 1 << 16, 3: 1 << 17}
 IN_A_SLAB = 0.25
 """Part of these that is enough for one of many slabs of time."""
 
-CONTINUED = 16
+CONTINUED = 64
 """So many times fewer where the data are the end of a slab of time, which features resolve."""
 
 HELD, NARROW_PART = 0.9, 0.02

@@ -13,6 +13,7 @@ from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.operators import Term
 from tessella.problem.problem import Problem
+from tessella.problem.slabs import Continued
 
 
 def missing_conditions(problem: Problem) -> str:
@@ -121,7 +122,9 @@ def contradictions(problem: Problem) -> str:
 
 
 def _value_of(condition: Condition, problem: Problem) -> str | None:
-    """The unknown whose plain value a condition asks for, if it does."""
+    """The unknown whose plain value a condition asks for, if it does and was stated by a person."""
+    if isinstance(condition.given, Continued):
+        return None
     terms = condition.operator.expand(problem.domain.axes)
     if len(terms) != 1 or any(terms[0].orders) or terms[0].functions or terms[0].factor != 1:
         return None
