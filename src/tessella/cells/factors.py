@@ -6,13 +6,12 @@ import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from tessella.cells.gmres import Exchanged, chosen
-from tessella.cells.joining import Face, Order, order
+from tessella.cells.joining import Order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind, find_kinds
 from tessella.cells.leaves import Known, Mapped, map_kinds
@@ -23,8 +22,7 @@ from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
-from tessella.cells.tiled import corners, spaces
-from tessella.cells.tiling import Tiling
+from tessella.cells.tiled import spaces
 from tessella.cells.unknowns import Unknowns
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
@@ -45,21 +43,6 @@ class Found(NamedTuple):
     result: SolverResult
     residual: dict[str, float]
     jumps: dict[str, dict[str, float]] | None = None
-
-
-@lru_cache(maxsize=8)
-def _tiled_order(tiling: Tiling, widths: tuple[tuple[int, int], ...]) -> Order:
-    """Of all boxes of a tiling, with as many numbers across the faces of every axis."""
-    low, high = corners(tiling)
-    faces, ports = [], [[] for _ in range(tiling.count)]  # type: ignore[var-annotated]
-    for own in tiling.faces:
-        parts = (own.below, own.above, own.part_below, own.part_above)
-        for below, above, part_below, part_above in np.stack(parts, axis=1).tolist():
-            ports[below].append(((own.axis, 1, part_below), len(faces)))
-            ports[above].append(((own.axis, 0, part_above), len(faces)))
-            faces.append(Face(below, above, *widths[own.axis]))
-    sides = [[(number, side[1]) for side, number in sorted(own)] for own in ports]
-    return order(low, high, sides, faces)
 
 
 @dataclass(frozen=True)
@@ -282,7 +265,7 @@ def _factored(
         _shelve(shelf, kinds, mapped, known)
     if progress is not None:
         progress(len(kinds), 2 * len(kinds), 1.0)
-    plan = _planned(system)
+    plan = system.cells.order(system.faces, system.crossings, system.ports)
     maps, which = _leaf_maps(plan, kinds, mapped)
     distinct = distinct_members(plan, which)
     note = ""
@@ -325,22 +308,6 @@ def _check_finite(system: CellSystem, mapped: Sequence[Mapped]) -> None:
                 f"the subdomain around ({at}) cannot match incoming data (its map is not finite): "
                 f"check the coefficients there, or use coupling='overlap'"
             )
-
-
-def _planned(system: CellSystem) -> Order:
-    cells = system.cells
-    if cells.tiled and len(cells.faces) == len(system.faces):
-        ends = zip(cells.faces, system.faces, strict=True)
-        crossing = {(between.axis, face.up, face.down) for between, face in ends}
-        widths = {axis: (up, down) for axis, up, down in crossing}
-        if len(widths) == len(crossing):
-            each = [widths.get(axis, (0, 0)) for axis in range(cells.low.shape[1])]
-            return _tiled_order(cells.tiling, tuple(each))
-    ports = [
-        [(number, port.side) for number, port in zip(numbers, own, strict=True)]
-        for numbers, own in zip(system.crossings, system.ports, strict=True)
-    ]
-    return order(cells.low, cells.high, ports, system.faces)
 
 
 def _leaf_maps(

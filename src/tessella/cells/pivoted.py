@@ -191,7 +191,7 @@ def _rows(kind: Kind, asked: Sequence[Asked], made: Sequence[Rowed]) -> tuple[Ar
     for part, at in parts:
         end = start + len(part.slot)
         own = {key: c[at] for key, c in part.symbol.items()}
-        M[:r, start:end] = space.combined(part.slot, own)
+        space.combined(part.slot, own, M[:r, start:end])
         start = end
     for one in made:
         M[:r, start : start + len(one.rows)] = one.rows.T

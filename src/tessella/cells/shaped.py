@@ -62,10 +62,6 @@ class ShapedCells(Cells):
     kind: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
 
-    @cached_property
-    def tiled(self) -> bool:
-        return False
-
     @property
     def own_filter(self) -> np.ndarray:
         return np.asarray((self.kind == CUT).any(axis=0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from numbers import Real
 from typing import Any, NamedTuple
@@ -28,12 +28,21 @@ class Activation:
         RandomFeatures(100, activation=gauss)
 
     `from_function` differentiates by JAX; give the derivatives yourself when speed matters. `plain`
-    says that they also take and return NumPy arrays.
+    says that they also take and return NumPy arrays. `single(s, order)` may return one derivative
+    where that takes less than all below it.
     """
 
     name: str
     derivatives: Callable[[Any, int], list[Any]]
     plain: bool = False
+    single: Callable[[Any, int], Any] | None = None
+
+    def some(self, s: Any, orders: Collection[int]) -> dict[int, Any]:
+        """The derivatives of these orders, by their orders."""
+        if self.single is not None and len(orders) == 1:
+            (order,) = orders
+            return {order: self.single(s, order)}
+        return dict(enumerate(self.derivatives(s, max(orders))))
 
     @staticmethod
     def from_function(name: str, function: Callable[[jax.Array], jax.Array]) -> Activation:
@@ -86,6 +95,11 @@ def _sin_derivatives(s: Any, order: int) -> list[Any]:
     return [cycle[k % 4] for k in range(order + 1)]
 
 
+def _sin_derivative(s: Any, order: int) -> Any:
+    value = namespace(s).cos(s) if order % 2 else namespace(s).sin(s)
+    return -value if order % 4 > 1 else value
+
+
 ACTIVATIONS: dict[str, Activation] = {
     own.name: own
     for own in (
@@ -95,7 +109,7 @@ ACTIVATIONS: dict[str, Activation] = {
             _by_polynomial(lambda s: 0.5 * (1 + _tanh(0.5 * s)), Polynomial([0.0, 1.0, -1.0])),
             plain=True,
         ),
-        Activation("sin", _sin_derivatives, plain=True),
+        Activation("sin", _sin_derivatives, plain=True, single=_sin_derivative),
     )
 }
 
@@ -183,7 +197,7 @@ def shallow_derivatives(
     s = layer.biases[..., None] + sum(
         layer.weights[..., i, None] * z_i[..., None, :] for i, z_i in enumerate(z)
     )
-    values = activation.derivatives(s, max(sum(g) for g in gammas))
+    values = activation.some(s, {sum(g) for g in gammas})
     powers = [layer.weights[..., i] * rate for i, rate in enumerate(rates)]
     one = namespace(s).ones(())
     return {
