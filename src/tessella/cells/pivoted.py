@@ -18,6 +18,7 @@ from tessella.cells.kinds import Kind
 from tessella.cells.maps import Sharing
 from tessella.cells.port import Rowed, port_rows
 from tessella.cells.rows import Asked
+from tessella.cells.shelf import size_in_bytes
 from tessella.linalg.lapack import Reflections, pivoted_qr, qr
 from tessella.machine.arrays import Array
 
@@ -109,6 +110,10 @@ class Pivoted:
         if self.kind.own is not None or not self.kind.space.filtered:
             return False
         return len(self.fit.kept) < self.fit.columns or self.fit.condition > LOOSE
+
+    @property
+    def bytes(self) -> int:
+        return size_in_bytes(self.fit)
 
     def kept(self, i: int) -> Fit:
         return self.fit
