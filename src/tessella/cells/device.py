@@ -13,7 +13,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -53,12 +53,15 @@ WHOLE_FACE = Between(0, 0, 0)[3:]
 """What is particular to a face that is whole on both sides and passes all data both ways."""
 
 
+Coefficients = tuple[tuple[jax.Array | np.ndarray, ...], ...]
+
+
 class Statement(NamedTuple):
     """What makes the rows of one statement in its cells: per unknown, the coefficients (members, n)
     of every derivative, and these of all features, (n, r)."""
 
-    members: Any
-    coefficients: tuple[tuple[Any, ...], ...]
+    members: jax.Array | np.ndarray
+    coefficients: Coefficients
     tables: tuple[tuple[jax.Array, ...], ...]
 
 
@@ -90,7 +93,7 @@ Widths = tuple[int, ...]
 # --- programs
 
 
-def _added(x: jax.Array, members: jax.Array, more: jax.Array) -> jax.Array:
+def _added(x: jax.Array, members: jax.Array | np.ndarray, more: jax.Array) -> jax.Array:
     """x plus what some of its members get, or all."""
     return x + more if len(more) == len(x) else x.at[members].add(more)
 
@@ -99,7 +102,7 @@ def _gram(statement: Statement, widths: Widths) -> jax.Array:
     """M^T M of a statement's rows, (members, r, r)."""
     n = next(table.shape[0] for own in statement.tables for table in own)
 
-    def one(coefficients: Any) -> jax.Array:
+    def one(coefficients: Coefficients) -> jax.Array:
         blocks = [
             sum((c[:, None] * t for c, t in zip(*pair, strict=True)), jnp.zeros((n, width)))
             for *pair, width in zip(coefficients, statement.tables, widths, strict=True)

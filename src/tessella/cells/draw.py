@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any
 
 import jax
 import numpy as np
@@ -97,15 +96,13 @@ class Features:
 
     def values(self, points: Array, alphas: Sequence[Orders]) -> dict[Orders, Array]:
         d, function = points.shape[1], self.features.function
-        z: list[Any] = [np.ascontiguousarray(points[:, i]) for i in range(d)]
-        rates: list[Any] = [1.0] * d
-        shallow = len(self.layers) == 1
-        if not (shallow and function.plain):
-            z = [jax.device_put(c) for c in z]
-        if shallow:
-            found = shallow_derivatives(function, self.layers[0], z, rates, tuple(alphas))
+        z, wanted = [np.ascontiguousarray(points[:, i]) for i in range(d)], tuple(alphas)
+        there = [] if len(self.layers) == 1 and function.plain else [jax.device_put(c) for c in z]
+        if len(self.layers) > 1:
+            rates = [jax.device_put(1.0)] * d
+            found = deep_derivatives(function, self.layers, there, rates, wanted)
         else:
-            found = deep_derivatives(function, self.layers, z, rates, tuple(alphas))
+            found = shallow_derivatives(function, self.layers[0], there or z, [1.0] * d, wanted)
         made = {}
         for alpha in alphas:
             table = np.asarray(found[alpha]).T
