@@ -25,6 +25,14 @@ class CellBasis(Basis):
                   Larger costs time and gains little, smaller leaves jumps.
     shared        one draw for all subdomains instead of one each. Where the operator also has
                   constant coefficients, equal subdomains are then assembled and factored once.
+
+    >>> import tessella as ts
+    >>> tiling = ts.Tiling(ts.Box(x=(0, 1), y=(0, 1)), (8, 4))
+    >>> basis = ts.CellBasis(tiling, ts.RandomFeatures(30, activation="sin", scale=2.7))
+    >>> basis
+    <CellBasis: 32 subdomains with 31 columns each, one draw of sin for all; degree 6 on faces>
+    >>> basis.columns, basis.coarser().columns
+    (992, 512)
     """
 
     decomposition: Tiling
@@ -48,6 +56,14 @@ class CellBasis(Basis):
             if not (isinstance(q, Real) and float(q) >= 0 and float(q).is_integer()):
                 raise ValueError(f"trace_degree must be a whole number >= 0, got {q!r}")
             object.__setattr__(self, "trace_degree", int(q))
+
+    def __repr__(self) -> str:
+        name = self.features.function.name
+        drawn = f"one draw of {name} for all" if self.shared else f"a draw of {name} for each"
+        return (
+            f"<CellBasis: {self.decomposition.count:,} subdomains with {self.width:,} columns "
+            f"each, {drawn}; degree {self.degree} on faces>"
+        )
 
     @property
     def degree(self) -> int:

@@ -9,12 +9,11 @@ conditioned) is left to the host.
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -22,7 +21,7 @@ import numpy as np
 
 from tessella.cells.device_merging import PROMPT, Grid, Merged, Numbers, exchange, grid, merge
 from tessella.cells.draw import Draw, Slot
-from tessella.cells.factors import MAGNIFIED, Found
+from tessella.cells.factored import MAGNIFIED, FactoredCells
 from tessella.cells.jumps import jumps
 from tessella.cells.leaves import WELL
 from tessella.cells.port import Rowed, port_rows
@@ -40,6 +39,7 @@ from tessella.machine.memory import available_bytes, gib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
+from tessella.overlap.factored import Found
 from tessella.problem.problem import Problem
 
 WORTH = 3e8
@@ -53,12 +53,15 @@ WHOLE_FACE = Between(0, 0, 0)[3:]
 """What is particular to a face that is whole on both sides and passes all data both ways."""
 
 
+Coefficients = tuple[tuple[jax.Array | np.ndarray, ...], ...]
+
+
 class Statement(NamedTuple):
     """What makes the rows of one statement in its cells: per unknown, the coefficients (members, n)
     of every derivative, and these of all features, (n, r)."""
 
-    members: Any
-    coefficients: tuple[tuple[Any, ...], ...]
+    members: jax.Array | np.ndarray
+    coefficients: Coefficients
     tables: tuple[tuple[jax.Array, ...], ...]
 
 
@@ -90,7 +93,7 @@ Widths = tuple[int, ...]
 # --- programs
 
 
-def _added(x: jax.Array, members: jax.Array, more: jax.Array) -> jax.Array:
+def _added(x: jax.Array, members: jax.Array | np.ndarray, more: jax.Array) -> jax.Array:
     """x plus what some of its members get, or all."""
     return x + more if len(more) == len(x) else x.at[members].add(more)
 
@@ -99,7 +102,7 @@ def _gram(statement: Statement, widths: Widths) -> jax.Array:
     """M^T M of a statement's rows, (members, r, r)."""
     n = next(table.shape[0] for own in statement.tables for table in own)
 
-    def one(coefficients: Any) -> jax.Array:
+    def one(coefficients: Coefficients) -> jax.Array:
         blocks = [
             sum((c[:, None] * t for c, t in zip(*pair, strict=True)), jnp.zeros((n, width)))
             for *pair, width in zip(coefficients, statement.tables, widths, strict=True)
@@ -258,34 +261,40 @@ def device_factors(
     if progress is not None:
         progress(system.cells.count, system.cells.count, 1.0)
     note = f"direct: about {gib(int(plan.bytes))} on the device" if solver is None else ""
-    return DeviceFactors(
-        system, space, plan, statements, ports.given, leaves, merged, float(condition), note
-    )
+    own = plan, statements, ports.given, leaves, merged, float(condition)
+    return DeviceFactors(system, (space,), 0, note, *own)
 
 
-@dataclass(frozen=True)
-class DeviceFactors:
-    """All cells mapped and merged on a device; answers what `CellFactors` does."""
+@dataclass(frozen=True, repr=False)
+class DeviceFactors(FactoredCells):
+    """All cells mapped and merged on a device."""
 
-    system: CellSystem
-    space: Space
     grid: Grid
     statements: tuple[Statement, ...]
     given: jax.Array
     leaves: Leaves
     merged: Merged
-    condition: float
-    note: str
+    worst_condition: float
 
-    solver: ClassVar[Merging] = Merging()
-    iterative: ClassVar[bool] = Merging.iterative
-    name: ClassVar[str] = Merging.name
+    @property
+    def solver(self) -> Merging:
+        return Merging()
 
-    def renewed(self, system: Any) -> DeviceFactors | None:
-        """These factors for another system; None if its matrix is not the same by its numbers."""
-        if not isinstance(system, CellSystem) or not system.has_matrix_of(self.system):
-            return None
-        return dataclasses.replace(self, system=system)
+    @property
+    def distinct(self) -> int:
+        return self.system.cells.count
+
+    @property
+    def worst(self) -> float:
+        return self.worst_condition
+
+    @property
+    def columns_kept(self) -> int:
+        return self.system.cells.count * self.spaces[0].columns
+
+    @property
+    def bytes(self) -> int:
+        return int(self.grid.bytes) + sum(x.nbytes for x in self.leaves)
 
     def solve(
         self,
@@ -295,8 +304,7 @@ class DeviceFactors:
         watch: Stopwatch,
         progress: Progress | None,
     ) -> Found:
-        """Solve for the system's right-hand sides."""
-        system, space = self.system, self.space
+        system, (space,) = self.system, self.spaces
         with watch.phase("solve"), single_threaded_blas():
             h = jax.device_put(tuple(part.h for part in system.asked))
             widths = tuple(draw.columns for draw in space.draws)
@@ -316,26 +324,3 @@ class DeviceFactors:
         for part, own in zip(self.system.asked, missed, strict=True):
             squares[part.name] = squares.get(part.name, 0.0) + float(np.sum(own / part.unit))
         return {name: math.sqrt(value) for name, value in squares.items()}
-
-    def described(self, basis: AnyBasis) -> dict[str, Any]:
-        """What a report says of how subdomains are joined."""
-        return {
-            "coupling": "interfaces",
-            "traces": self.system.traces,
-            "distinct_subdomains": self.system.cells.count,
-            "reused_subdomains": 0,
-        }
-
-    def conditions(self) -> dict[str, float | None]:
-        """kappa of the rows of a draw before and after its filter, and of the worst cell's rows in
-        the basis that the filter leaves."""
-        draws = [draw.condition for draw in self.space.draws]
-        return {
-            "M": max(one for one, _ in draws),
-            "M_hat": max(one for _, one in draws),
-            "preconditioned": self.condition,
-        }
-
-    @property
-    def columns_kept(self) -> int:
-        return self.system.cells.count * self.space.columns

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from functools import cached_property, lru_cache, partial
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -167,7 +167,7 @@ def _beside(M: jax.Array, left: int, right: int) -> jax.Array:
 def merge(T: jax.Array, grid: Grid) -> Merged:
     """Join all cells, given their maps (J, out, in)."""
     order, stages = grid.order, grid.order.stages
-    maps: list[Any] = [T if s.cells is not None else None for s in stages]
+    maps = {i: T for i, s in enumerate(stages) if s.cells is not None}
     joins: list[Join | None] = []
     growth = jnp.array(1.0)
     for i, stage in enumerate(stages):
@@ -178,7 +178,7 @@ def merge(T: jax.Array, grid: Grid) -> Merged:
         TA, TB = _some(maps[stage.left], a, 0), _some(maps[stage.right], b, 0)
         for child in (stage.left, stage.right):
             if order.last_use[child] == i:
-                maps[child] = None
+                maps.pop(child, None)
         if i == len(stages) - 1:
             whole, regular = _join_last(TA, TB, stage.numbers)
             return Merged((*joins, None), whole, jnp.where(regular, growth, jnp.inf))
@@ -275,16 +275,20 @@ def _exchange(order: Order, merged: Merged, c: jax.Array) -> jax.Array:
     D, inverse, A33, _ = merged.whole
     a3 = _times(inverse, right)
     a3 = a3 + _times(inverse, right - _times(D, a3))
-    passing[-1] = (a3, _times(A33, a3) + c3)
+    passing[len(order.stages) - 1] = (a3, _times(A33, a3) + c3)
     return _down(order, merged, passing)
 
 
-def _up(order: Order, merged: Merged, c: jax.Array) -> tuple[list[Any], jax.Array, jax.Array]:
+Passing = dict[int, tuple[jax.Array, jax.Array]]
+"""Of every step, in_A3 and in_B3."""
+
+
+def _up(order: Order, merged: Merged, c: jax.Array) -> tuple[Passing, jax.Array, jax.Array]:
     """Of every step in_A3 and in_B3 if nothing came in from outside; of the last one, what its
     exchange is solved for."""
     stages = order.stages
-    outs: list[Any] = [c if s.cells is not None else None for s in stages]
-    passing: list[Any] = [None] * len(stages)
+    outs = {i: c for i, s in enumerate(stages) if s.cells is not None}
+    passing: Passing = {}
     for i, (stage, join) in enumerate(zip(stages, merged.joins, strict=True)):
         if stage.cells is not None:
             continue
@@ -301,7 +305,7 @@ def _up(order: Order, merged: Merged, c: jax.Array) -> tuple[list[Any], jax.Arra
     raise AssertionError("an order ends with a join")
 
 
-def _down(order: Order, merged: Merged, passing: list[Any]) -> jax.Array:
+def _down(order: Order, merged: Merged, passing: Passing) -> jax.Array:
     """`in` of all cells, from the whole down to them."""
     stages = order.stages
     found: list[list[tuple[np.ndarray, jax.Array]]] = [[] for _ in stages]

@@ -14,7 +14,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from hashlib import blake2b
-from typing import Any
 
 import jax
 import numpy as np
@@ -97,15 +96,15 @@ class Features:
 
     def values(self, points: Array, alphas: Sequence[Orders]) -> dict[Orders, Array]:
         d, function = points.shape[1], self.features.function
-        z: list[Any] = [np.ascontiguousarray(points[:, i]) for i in range(d)]
-        rates: list[Any] = [1.0] * d
-        shallow = len(self.layers) == 1
-        if not (shallow and function.plain):
-            z = [jax.device_put(c) for c in z]
-        if shallow:
-            found = shallow_derivatives(function, self.layers[0], z, rates, tuple(alphas))
+        z, wanted = [np.ascontiguousarray(points[:, i]) for i in range(d)], tuple(alphas)
+        there = [] if len(self.layers) == 1 and function.plain else [jax.device_put(c) for c in z]
+        if len(self.layers) > 1:
+            rates = [jax.device_put(1.0)] * d
+            found = deep_derivatives(function, self.layers, there, rates, wanted)
         else:
-            found = deep_derivatives(function, self.layers, z, rates, tuple(alphas))
+            found = shallow_derivatives(
+                function, self.layers[0], there or z, [np.ones(())] * d, wanted
+            )
         made = {}
         for alpha in alphas:
             table = np.asarray(found[alpha]).T
@@ -115,36 +114,42 @@ class Features:
             made[alpha] = table
         return made
 
-    def combined(self, points: Array, symbol: Mapping[Orders, Array]) -> Array:
-        """sum_alpha c_alpha D^alpha of all features at the points, (C, n); c_alpha (n,)."""
-        function = self.features.function
+    def combined(self, points: Array, symbol: Mapping[Orders, Array], out: Array) -> None:
+        """sum_alpha c_alpha D^alpha of all features at the points into (C, n); c_alpha (n,)."""
+        function, count = self.features.function, self.features.count
         if len(self.layers) == 1 and function.plain:
-            found = _shallow_combined(function, self.layers[0], points, symbol)
+            for start in range(0, len(points), TOGETHER):
+                here = slice(start, start + TOGETHER)
+                own = {alpha: c[here] for alpha, c in symbol.items()}
+                out[:count, here] = _shallow(function, self.layers[0], points[here], own)
         else:
             tables = self.values(points, list(symbol))
-            found = np.zeros((self.features.count, len(points)))
+            out[:count] = 0.0
             for alpha, c in symbol.items():
-                found += c * tables[alpha].T[: self.features.count]
+                out[:count] += c * tables[alpha].T[:count]
         if self.features.constant:
-            origin = symbol.get((0,) * points.shape[1], np.zeros(len(points)))
-            found = np.concatenate([found, origin[None]])
-        return found
+            out[count] = symbol.get((0,) * points.shape[1], 0.0)
 
 
-def _shallow_combined(
+TOGETHER = 128
+"""Points at which features are evaluated together: few enough for a core's own memory."""
+
+
+def _shallow(
     function: Activation, layer: Layer, points: Array, symbol: Mapping[Orders, Array]
 ) -> Array:
     """D^alpha act(w.z + b) = w^alpha act^(|alpha|), so that every order is one product."""
-    s = layer.weights @ points.T + layer.biases[:, None]
-    values = function.derivatives(s, max(map(sum, symbol), default=0))
-    found = np.zeros_like(s)
-    for order in {sum(alpha) for alpha in symbol}:
+    s = layer.weights @ points.T
+    s += layer.biases[:, None]
+    orders = {sum(alpha) for alpha in symbol}
+    values, found = function.some(s, orders), []
+    for order in orders:
         own = [alpha for alpha in symbol if sum(alpha) == order]
         powers = np.stack([np.prod(layer.weights ** np.array(alpha), axis=1) for alpha in own])
         factors = powers.T @ np.stack([symbol[alpha] for alpha in own])
         factors *= values[order]
-        found += factors
-    return found
+        found.append(factors)
+    return np.asarray(sum(found[1:], start=found[0]))
 
 
 @lru_cache(maxsize=16)
@@ -201,14 +206,18 @@ class Draw:
         found = self.features.values(slot.points, alphas)
         return {alpha: self._filtered(table) for alpha, table in found.items()}
 
-    def combined(self, slot: Slot, symbol: Mapping[Orders, Array]) -> Array:
-        """sum_alpha c_alpha D^alpha of the filtered features at the points, (r, n)."""
+    def combined(self, slot: Slot, symbol: Mapping[Orders, Array], out: Array) -> None:
+        """sum_alpha c_alpha D^alpha of the filtered features at the points into (r, n)."""
         if slot.lasting:
-            found = np.zeros((self.columns, len(slot)))
+            out[...] = 0.0
             for alpha, c in symbol.items():
-                found += c * self.table(slot, alpha).T
-            return found
-        return self._filtered(self.features.combined(slot.points, symbol).T).T
+                out += c * self.table(slot, alpha).T
+        elif self.R is None:
+            self.features.combined(slot.points, symbol, out)
+        else:
+            every = np.empty((self.features.columns, len(slot)))
+            self.features.combined(slot.points, symbol, every)
+            out[...] = self._filtered(every.T).T
 
     def _filtered(self, table: Array) -> Array:
         if self.R is None:

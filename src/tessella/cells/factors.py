@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from tessella.cells.device import DeviceFactors, device_factors
+from tessella.cells.factored import MAGNIFIED, FactoredCells
 from tessella.cells.gmres import Exchanged, chosen
-from tessella.cells.joining import Face, Order, order
+from tessella.cells.joining import Order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind, find_kinds
 from tessella.cells.leaves import Known, Mapped, map_kinds
@@ -23,8 +22,7 @@ from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
-from tessella.cells.tiled import corners, spaces
-from tessella.cells.tiling import Tiling
+from tessella.cells.tiled import spaces
 from tessella.cells.unknowns import Unknowns
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
@@ -32,60 +30,38 @@ from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
+from tessella.overlap.factored import Found
 from tessella.problem.problem import Problem
 
-if TYPE_CHECKING:
-    from tessella.cells.device import DeviceFactors
 
+@dataclass(frozen=True, repr=False)
+class CellFactors(FactoredCells):
+    """Cells mapped and joined: all that serves another right-hand side too."""
 
-class Found(NamedTuple):
-    """Coefficients, how they were found, and what every statement misses."""
-
-    a: Array
-    result: SolverResult
-    residual: dict[str, float]
-    jumps: dict[str, dict[str, float]] | None = None
-
-
-@lru_cache(maxsize=8)
-def _tiled_order(tiling: Tiling, widths: tuple[tuple[int, int], ...]) -> Order:
-    """Of all boxes of a tiling, with as many numbers across the faces of every axis."""
-    low, high = corners(tiling)
-    faces, ports = [], [[] for _ in range(tiling.count)]  # type: ignore[var-annotated]
-    for own in tiling.faces:
-        parts = (own.below, own.above, own.part_below, own.part_above)
-        for below, above, part_below, part_above in np.stack(parts, axis=1).tolist():
-            ports[below].append(((own.axis, 1, part_below), len(faces)))
-            ports[above].append(((own.axis, 0, part_above), len(faces)))
-            faces.append(Face(below, above, *widths[own.axis]))
-    sides = [[(number, side[1]) for side, number in sorted(own)] for own in ports]
-    return order(low, high, sides, faces)
-
-
-@dataclass(frozen=True)
-class CellFactors:
-    """Cells mapped and merged: all that serves another right-hand side too."""
-
-    system: CellSystem
-    spaces: tuple[Space, ...]
     space_of: np.ndarray
     kinds: tuple[Kind, ...]
     mapped: tuple[Mapped, ...]
     joined: Merged | Exchanged
-    reused: int
-    note: str
 
     @property
     def solver(self) -> Merging | Exchange:
         return self.joined.solver
 
     @property
-    def iterative(self) -> bool:
-        return self.solver.iterative
+    def distinct(self) -> int:
+        return len(self.kinds)
 
     @property
-    def name(self) -> str:
-        return self.solver.name
+    def worst(self) -> float:
+        return max(float(np.max(own.condition)) for own in self.mapped)
+
+    @property
+    def columns_kept(self) -> int:
+        return sum(len(own.cells) * own.columns for own in self.mapped)
+
+    @property
+    def bytes(self) -> int:
+        return sum(own.bytes for own in self.mapped) + self.joined.bytes
 
     @property
     def trouble(self) -> float:
@@ -93,16 +69,6 @@ class CellFactors:
         if any(isinstance(own, Pivoted) and own.loose for own in self.mapped):
             return math.inf
         return self.joined.growth
-
-    def noted(self, remark: str) -> CellFactors:
-        """The same with a remark on how it came about."""
-        return dataclasses.replace(self, note="; ".join(filter(None, (self.note, remark))))
-
-    def renewed(self, system: Any) -> CellFactors | None:
-        """These factors for another system; None if its matrix is not the same by its numbers."""
-        if not isinstance(system, CellSystem) or not system.has_matrix_of(self.system):
-            return None
-        return dataclasses.replace(self, system=system)
 
     def solve(
         self,
@@ -112,7 +78,6 @@ class CellFactors:
         watch: Stopwatch,
         progress: Progress | None,
     ) -> Found:
-        """Solve for the system's right-hand sides."""
         with watch.phase("solve"), single_threaded_blas():
             answers, result = self._answers()
             unknowns = self._unknowns(answers)
@@ -121,29 +86,6 @@ class CellFactors:
             residual = self._residuals(unknowns, answers)
             apart = jumps(unknowns)
         return Found(a, result, residual, apart)
-
-    def described(self, basis: AnyBasis) -> dict[str, Any]:
-        """What a report says of how subdomains are joined."""
-        return {
-            "coupling": "interfaces",
-            "traces": self.system.traces,
-            "distinct_subdomains": len(self.kinds),
-            "reused_subdomains": self.reused,
-        }
-
-    def conditions(self) -> dict[str, float | None]:
-        """kappa of the rows of a draw before and after its filter, and of the worst cell's rows in
-        the basis that the filter leaves."""
-        draws = [draw.condition for space in self.spaces for draw in space.draws]
-        return {
-            "M": max(one for one, _ in draws),
-            "M_hat": max(one for _, one in draws),
-            "preconditioned": max(float(np.max(own.condition)) for own in self.mapped),
-        }
-
-    @property
-    def columns_kept(self) -> int:
-        return sum(len(own.cells) * own.columns for own in self.mapped)
 
     def _answers(self) -> tuple[list[Array], SolverResult]:
         """What the cells of every family answer to their right-hand sides and to what comes in."""
@@ -233,8 +175,6 @@ def factor_cells(
             f"subdomains side by side are joined by maps, which solver={solver.name!r} does not "
             f"know: use solver='auto', {' or '.join(map(repr, CELL_SOLVERS))}"
         )
-    from tessella.cells.device import device_factors
-
     with single_threaded_blas():
         on_device = device_factors(system, rule.sigma, solver, progress)
         if on_device is not None:
@@ -260,9 +200,6 @@ TUNINGS = (1.0, 1.7, 0.55)
 """Factors on the wavenumbers of the incoming data that are tried, until every cell and every group
 of cells is well determined by its own: the equation may resonate in some of them."""
 
-MAGNIFIED = 1e4
-"""Rounding errors may grow by this factor in a group of cells."""
-
 
 def _factored(
     system: CellSystem,
@@ -282,7 +219,7 @@ def _factored(
         _shelve(shelf, kinds, mapped, known)
     if progress is not None:
         progress(len(kinds), 2 * len(kinds), 1.0)
-    plan = _planned(system)
+    plan = system.cells.order(system.faces, system.crossings, system.ports)
     maps, which = _leaf_maps(plan, kinds, mapped)
     distinct = distinct_members(plan, which)
     note = ""
@@ -301,7 +238,7 @@ def _factored(
         joined = merge(plan, maps, distinct, weights, shelf)
     again = sum(one is not None for one in known)
     return CellFactors(
-        system, tuple(made), space_of, tuple(kinds), tuple(mapped), joined, again, note
+        system, tuple(made), again, note, space_of, tuple(kinds), tuple(mapped), joined
     )
 
 
@@ -325,22 +262,6 @@ def _check_finite(system: CellSystem, mapped: Sequence[Mapped]) -> None:
                 f"the subdomain around ({at}) cannot match incoming data (its map is not finite): "
                 f"check the coefficients there, or use coupling='overlap'"
             )
-
-
-def _planned(system: CellSystem) -> Order:
-    cells = system.cells
-    if cells.tiled and len(cells.faces) == len(system.faces):
-        ends = zip(cells.faces, system.faces, strict=True)
-        crossing = {(between.axis, face.up, face.down) for between, face in ends}
-        widths = {axis: (up, down) for axis, up, down in crossing}
-        if len(widths) == len(crossing):
-            each = [widths.get(axis, (0, 0)) for axis in range(cells.low.shape[1])]
-            return _tiled_order(cells.tiling, tuple(each))
-    ports = [
-        [(number, port.side) for number, port in zip(numbers, own, strict=True)]
-        for numbers, own in zip(system.crossings, system.ports, strict=True)
-    ]
-    return order(cells.low, cells.high, ports, system.faces)
 
 
 def _leaf_maps(

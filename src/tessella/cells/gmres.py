@@ -56,6 +56,11 @@ class Exchanged:
     distinct: tuple[Distinct, ...]
 
     @property
+    def bytes(self) -> int:
+        """Nothing but the maps of the cells is needed."""
+        return 0
+
+    @property
     def growth(self) -> float:
         """Nothing is inverted."""
         return 1.0
@@ -69,16 +74,20 @@ class Exchanged:
         operator = scipy.sparse.linalg.LinearOperator(
             (order.size, order.size), matvec=self._exchange, dtype=np.float64
         )
-        x, info = scipy.sparse.linalg.gmres(
-            operator,
-            gathered_outputs(order, c),
-            rtol=self.solver.tolerance,
-            atol=0.0,
-            restart=min(most, RESTART),
-            maxiter=-(-most // RESTART),
-            callback=lambda r: history.append(float(r)),
-            callback_type="pr_norm",
-        )
+        x, info, before = np.zeros(order.size), 1, -1
+        while info and before < len(history) < most:
+            before = len(history)
+            x, info = scipy.sparse.linalg.gmres(
+                operator,
+                gathered_outputs(order, c),
+                x,
+                rtol=self.solver.tolerance,
+                atol=0.0,
+                restart=min(most - before, RESTART),
+                maxiter=1,
+                callback=lambda r: history.append(float(r)),
+                callback_type="pr_norm",
+            )
         stop = Stop.RESIDUAL if info == 0 else Stop.LIMIT
         taken = [np.zeros((0, 0)) if place is None else x[place] for place in order.taken]
         residual = float(history[-1]) if history else 0.0

@@ -60,7 +60,7 @@ class Arrangement(NamedTuple):
     flat: np.ndarray | None
 
 
-SMALL = 1 << 17
+SMALL = 1 << 15
 """Numbers of a map up to which their places are listed one by one."""
 
 

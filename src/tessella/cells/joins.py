@@ -23,6 +23,7 @@ from tessella.cells.block import Block
 from tessella.cells.joining import Arrangement, Stage
 from tessella.cells.maps import Maps, runs
 from tessella.cells.shelf import Shelf
+from tessella.linalg.lapack import invert
 from tessella.machine.arrays import Array
 
 TOGETHER, WORTH = 8, 8e6
@@ -80,7 +81,10 @@ def join_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, found: J
     T, E, (K, S, A13, B23, E3) = found
     A33, A31, A13[...], A11 = A[:, :n, :m], A[:, :n, m:], A[:, n:, :m], A[:, n:, m:]
     B33, B32, B23[...], B22 = B[:, :m, :n], B[:, :m, n:], B[:, m:, :n], B[:, m:, n:]
-    K[:, :m, n:] = np.linalg.inv(_identity(m) - B33 @ A33)
+    D = B33 @ A33
+    np.subtract(_identity(m), D, out=D)
+    invert(D)
+    K[:, :m, n:] = D
     np.matmul(K[:, :m, n:], B33, out=K[:, :m, :n])
     np.matmul(A33, K[:, :m], out=K[:, m:])
     K[:, m:, :n] += _identity(n)

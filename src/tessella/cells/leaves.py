@@ -81,6 +81,10 @@ class Family:
     def columns(self) -> int:
         return self.L.shape[1]
 
+    @property
+    def bytes(self) -> int:
+        return sum(x.nbytes for x in (self.L, self.X, self.T, self.E))
+
     @cached_property
     def sharing(self) -> Sharing:
         n = len(self.numbers)

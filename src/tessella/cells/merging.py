@@ -18,7 +18,7 @@ from tessella.cells.block import Block
 from tessella.cells.joining import Order
 from tessella.cells.joins import Join, Making
 from tessella.cells.maps import Distinct, Maps, gathered_outputs
-from tessella.cells.shelf import Shelf
+from tessella.cells.shelf import Shelf, size_in_bytes
 from tessella.cells.solvers import Merging
 from tessella.cells.whole import Whole, join_last
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
@@ -45,6 +45,11 @@ class Merged:
     reused: int
 
     solver: ClassVar[Merging] = Merging()
+
+    @property
+    def bytes(self) -> int:
+        """Of what right-hand sides need."""
+        return sum(size_in_bytes(join) for join in self.joins) + self.whole.rows.nbytes
 
     @property
     def growth(self) -> float:

@@ -18,6 +18,7 @@ from tessella.cells.kinds import Kind
 from tessella.cells.maps import Sharing
 from tessella.cells.port import Rowed, port_rows
 from tessella.cells.rows import Asked
+from tessella.cells.shelf import size_in_bytes
 from tessella.linalg.lapack import Reflections, pivoted_qr, qr
 from tessella.machine.arrays import Array
 
@@ -110,6 +111,10 @@ class Pivoted:
             return False
         return len(self.fit.kept) < self.fit.columns or self.fit.condition > LOOSE
 
+    @property
+    def bytes(self) -> int:
+        return size_in_bytes(self.fit)
+
     def kept(self, i: int) -> Fit:
         return self.fit
 
@@ -191,7 +196,7 @@ def _rows(kind: Kind, asked: Sequence[Asked], made: Sequence[Rowed]) -> tuple[Ar
     for part, at in parts:
         end = start + len(part.slot)
         own = {key: c[at] for key, c in part.symbol.items()}
-        M[:r, start:end] = space.combined(part.slot, own)
+        space.combined(part.slot, own, M[:r, start:end])
         start = end
     for one in made:
         M[:r, start : start + len(one.rows)] = one.rows.T

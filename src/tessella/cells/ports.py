@@ -5,6 +5,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
@@ -23,50 +26,88 @@ from tessella.machine.arrays import Array
 from tessella.problem.problem import Problem
 
 
-def ports_of(
-    cells: Cells,
-    along: Sequence[Along],
-    stating: Stating,
-    enriching: Enriching | None = None,
-    tuning: float = 1.0,
-) -> tuple[list[list[Port]], list[list[int]], list[Face]]:
+@dataclass(frozen=True)
+class Crossing:
+    """All that decides what crosses the faces of cells, and how it weighs.
+
+    tuning  a factor on the wavenumbers of the incoming data
+    """
+
+    cells: Cells
+    along: Sequence[Along]
+    stating: Stating
+    enriching: Enriching | None = None
+    tuning: float = 1.0
+
+    @cached_property
+    def sizes(self) -> Array:
+        """W of every unknown in every cell, (F, J)."""
+        return self.stating.sizes(self.stating.k)
+
+    @cached_property
+    def modes(self) -> list[Array]:
+        """Per axis, the usual functions on a face."""
+        return [slots.modes(own, self.cells.degree) for own in self.cells.face_counts]
+
+    @cached_property
+    def kappas(self) -> list[float]:
+        """The wavenumber of every face: that of the smaller of its two cells."""
+        cells, k, half = self.cells, self.stating.k, self.cells.half_widths
+        ends = np.array([face[:3] for face in cells.faces], dtype=np.int64).reshape(-1, 3).T
+        width = np.minimum(half[ends[1], ends[0]], half[ends[2], ends[0]])
+        own = k[ends[1], ends[0]] * half[ends[1], ends[0]] / width
+        return (self.tuning * KAPPA * own).tolist()
+
+    def pulls(self, data: Sequence[Datum], cell: int, axis: int, kappa: float, area: float = 1.0,
+              ) -> tuple[float, ...]:  # fmt: skip
+        """Weights of the rows of data that a cell takes, on a part of its face of this size."""
+        k, half = float(self.stating.k[cell, axis]), float(self.cells.half_widths[cell, axis])
+        return tuple(
+            float(self.sizes[d.field, cell] * k**-0.5 * (kappa / k) ** d.top)
+            * math.sqrt(area / (2 * half))
+            for d in data
+        )
+
+
+class Ports(NamedTuple):
     """Every cell's ports, the numbers of their faces, and the faces with as many numbers as cross
-    them. Cells of one shape share their ports."""
-    W, half = stating.sizes(stating.k), cells.half_widths
-    P = [slots.modes(own, cells.degree) for own in cells.face_counts]
-    ends = np.array([face[:3] for face in cells.faces], dtype=np.int64).reshape(-1, 3).T
-    width = np.minimum(half[ends[1], ends[0]], half[ends[2], ends[0]])
-    k = stating.k[ends[1], ends[0]] * half[ends[1], ends[0]] / width
-    kappas = (tuning * KAPPA * k).tolist()
+    them."""
+
+    own: list[list[Port]]
+    crossings: list[list[int]]
+    faces: list[Face]
+
+
+def ports_of(crossing: Crossing) -> Ports:
+    """The ports of all cells; those of one shape share theirs."""
+    cells, P = crossing.cells, crossing.modes
     usual = [
         (((P[axis],) * len(own.below), (P[axis],) * len(own.above)))
-        for axis, own in enumerate(along)
+        for axis, own in enumerate(crossing.along)
     ]
     widths = [tuple(sum(p.shape[1] for p in data) for data in own) for own in usual]
     special: dict[int, Modes] = {}
     faces = []
     for number, face in enumerate(cells.faces):
-        if _is_special(face, enriching):
-            modes = _face_modes(cells, along, P, kappas[number], enriching, number)
-            special[number] = modes
+        if _is_special(face, crossing.enriching):
+            special[number] = modes = _face_modes(crossing, number)
             up, down = (sum(p.shape[1] for p in data) for data in modes)
         else:
             up, down = widths[face.axis]
         faces.append(Face(face.below, face.above, up, down))
     made: dict[tuple[object, ...], Port] = {}
     ports: list[list[Port]] = []
-    shapes = cells.shapes.tolist()
+    shapes, kappas = cells.shapes.tolist(), crossing.kappas
     for cell, sides in enumerate(cells.sides):
         own_ports = []
         for number, side in sides:
             key = (number if number in special else -1, side, kappas[number], shapes[cell])
             if key not in made:
                 modes = special.get(number, usual[side[0]])
-                made[key] = _port(cells, along, stating, W, cell, number, side, kappas[number],
-                                  modes, P[side[0]])  # fmt: skip
+                made[key] = _port(crossing, cell, number, side, modes)
             own_ports.append(made[key])
         ports.append(own_ports)
-    return ports, [[number for number, _ in sides] for sides in cells.sides], faces
+    return Ports(ports, [[number for number, _ in sides] for sides in cells.sides], faces)
 
 
 Modes = tuple[tuple[Array, ...], tuple[Array, ...]]
@@ -82,21 +123,11 @@ def _is_special(face: Between, enriching: Enriching | None) -> bool:
     )
 
 
-def _port(
-    cells: Cells,
-    along: Sequence[Along],
-    stating: Stating,
-    W: Array,
-    cell: int,
-    number: int,
-    at: Side,
-    kappa: float,
-    modes: Modes,
-    usual: Array,
-) -> Port:
-    axis, side, part = at
+def _port(crossing: Crossing, cell: int, number: int, at: Side, modes: Modes) -> Port:
+    """A cell's port at one of its faces."""
+    cells, (axis, side, part) = crossing.cells, at
     face, half = cells.faces[number], float(cells.half_widths[cell, axis])
-    taken, given = crossing(along[axis], face, side)
+    taken, given = crossed(crossing.along[axis], face, side)
     area = 1.0 if part == WHOLE else 0.5 ** (cells.half_widths.shape[1] - 1)
     slot = cells.slot(at)
     label: tuple[object, ...] = at
@@ -104,16 +135,13 @@ def _port(
         slot = face.custom.above if side == 0 else face.custom.below
         whole = float(np.prod(np.delete(2 * cells.half_widths[cell], axis)))
         area, label = face.custom.measure / whole, (axis, side, slot.name)
-    k = float(stating.k[cell, axis])
-    pulls = tuple(
-        float(W[d.field, cell] * k**-0.5 * (kappa / k) ** d.top) * math.sqrt(area / (2 * half))
-        for d in taken
-    )
-    crossed_by = (taken, given, cells.degree, cells.face_counts[axis])
+    kappa = crossing.kappas[number]
+    pulls = crossing.pulls(taken, cell, axis, kappa, area)
+    data = (taken, given, cells.degree, cells.face_counts[axis])
     own = (face.field, face.wind, kappa, half, pulls)
-    name = (*label, *own, *crossed_by, *_modes_name(modes, usual))
-    crossed = modes[side], modes[1 - side]
-    return Port(axis, side, slot, taken, given, *crossed, kappa, pulls, half, name)
+    name = (*label, *own, *data, *_modes_name(modes, crossing.modes[axis]))
+    functions = modes[side], modes[1 - side]
+    return Port(axis, side, slot, taken, given, *functions, kappa, pulls, half, name)
 
 
 def _modes_name(modes: Sequence[Sequence[Array]], usual: Array) -> tuple[bytes, ...]:
@@ -123,7 +151,7 @@ def _modes_name(modes: Sequence[Sequence[Array]], usual: Array) -> tuple[bytes, 
     return tuple(digest(own.tobytes()) for data in modes for own in data)
 
 
-def crossing(along: Along, face: Between, side: int) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:
+def crossed(along: Along, face: Between, side: int) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:
     """What a cell takes and gives at a face; of an unknown that has it for itself, its own."""
     both = along.taken(side), along.given(side)
     if face.wind:
@@ -193,21 +221,14 @@ def modes_on(points: Array, weights: Array, degree: int) -> Array:
     return np.ascontiguousarray(Q[:, : R.shape[1]][:, np.abs(np.diag(R)) > RANK])
 
 
-def _face_modes(
-    cells: Cells,
-    along: Sequence[Along],
-    P: Sequence[Array],
-    kappa: float,
-    enriching: Enriching | None,
-    number: int,
-) -> Modes:
+def _face_modes(crossing: Crossing, number: int) -> Modes:
     """The functions in which data cross a face that is unlike others."""
-    face = cells.faces[number]
+    cells, enriching = crossing.cells, crossing.enriching
+    face, kappa = cells.faces[number], crossing.kappas[number]
     axis, below, above, part_below = face[:4]
-    from_below, from_above = (crossing(along[axis], face, side)[0] for side in (0, 1))
+    P = crossing.modes[axis] if face.custom is None else face.custom.modes
+    from_below, from_above = (crossed(crossing.along[axis], face, side)[0] for side in (0, 1))
     own = Along(from_below, from_above)
-    if face.custom is not None:
-        P = [face.custom.modes] * len(P)
     if enriching is not None:
         active = np.maximum(enriching.active[below], enriching.active[above])
         if active.any():
@@ -216,10 +237,10 @@ def _face_modes(
             x = enriching.points(cell if face.custom is None else below, slot)
             at = (x, slot.weights, axis, kappa)
             return tuple(
-                tuple(enriching.modes(*at, datum, P[axis], active) for datum in data)
+                tuple(enriching.modes(*at, datum, P, active) for datum in data)
                 for data in (own.below, own.above)
             )  # type: ignore[return-value]
-    return (P[axis],) * len(own.below), (P[axis],) * len(own.above)
+    return (P,) * len(own.below), (P,) * len(own.above)
 
 
 def _unheld(problem: Problem, name: str, taken: Sequence[Datum]) -> tuple[Datum, ...]:
@@ -237,54 +258,42 @@ def _unheld(problem: Problem, name: str, taken: Sequence[Datum]) -> tuple[Datum,
     return tuple(left)
 
 
-def open_ports(
-    cells: Cells,
-    problem: Problem,
-    along: Sequence[Along],
-    stating: Stating,
-    ports: list[list[Port]],
-    crossings: list[list[int]],
-    faces: list[Face],
-    rows: int,
-) -> bool:
-    """Ports at walls that have fewer conditions than cells take there; whether there are any.
+def with_open(crossing: Crossing, ports: Ports, rows: int) -> Ports | None:
+    """The same with ports at walls that have fewer conditions than cells take there; None if there
+    are none.
 
     What comes in there is found from `rows` measurements and integrals, if they are enough.
     """
-    domain = problem.domain
-    if any(callable(problem.multiplier(field)) for field in problem.fields):
-        return False
-    W = stating.sizes(stating.k)
-    bare = {}
-    for axis, own in enumerate(along):
+    problem, cells = crossing.stating.problem, crossing.cells
+    if not rows or any(callable(problem.multiplier(field)) for field in problem.fields):
+        return None
+    domain, bare = problem.domain, {}
+    for axis, own in enumerate(crossing.along):
         for side in (0, 1) if domain.axes[axis] not in domain.periodic else ():
             name = f"{domain.axes[axis]}{('min', 'max')[side]}"
             bare[axis, side] = _unheld(problem, name, own.taken(side))
-    asked = sum(
-        len(left) * len(cells.tiling.at_end(axis, side))
-        * slots.modes(cells.face_counts[axis], cells.degree).shape[1]
-        for (axis, side), left in bare.items()
-    )  # fmt: skip
-    if not 0 < asked <= rows:
-        return False
+    ends = {at: cells.tiling.at_end(*at).tolist() for at in bare}
+    numbers = {at: len(left) * crossing.modes[at[0]].shape[1] for at, left in bare.items()}
+    if not 0 < sum(n * len(ends[at]) for at, n in numbers.items()) <= rows:
+        return None
+    own_ports, crossings = list(map(list, ports.own)), list(map(list, ports.crossings))
+    faces = list(ports.faces)
     for (axis, side), left in bare.items():
-        if left:
-            P = slots.modes(cells.face_counts[axis], cells.degree)
-            numbers = P.shape[1] * len(left)
-            for cell in cells.tiling.at_end(axis, side).tolist():
-                half, k = float(cells.half_widths[cell, axis]), float(stating.k[cell, axis])
-                kappa = KAPPA * k
-                pulls = tuple(
-                    float(W[d.field, cell] * k**-0.5 * (kappa / k) ** d.top) / math.sqrt(2 * half)
-                    for d in left
-                )
-                slot = cells.slot((axis, side, WHOLE))
-                label = ("open", axis, side, left, kappa, half, pulls)
-                both = (P,) * len(left)
-                ports[cell].append(
-                    Port(axis, side, slot, left, (), both, (), kappa, pulls, half, label)
-                )
-                crossings[cell].append(len(faces))
-                ends = (cell, -1, 0, numbers) if side else (-1, cell, numbers, 0)
-                faces.append(Face(*ends))
-    return True
+        for cell in ends[axis, side] if left else ():
+            own_ports[cell].append(_open_port(crossing, cell, (axis, side, WHOLE), left))
+            crossings[cell].append(len(faces))
+            n = numbers[axis, side]
+            faces.append(Face(cell, -1, 0, n) if side else Face(-1, cell, n, 0))
+    return Ports(own_ports, crossings, faces)
+
+
+def _open_port(crossing: Crossing, cell: int, at: Side, taken: tuple[Datum, ...]) -> Port:
+    """A port with nobody beyond."""
+    axis, side, _ = at
+    kappa = KAPPA * float(crossing.stating.k[cell, axis])
+    half = float(crossing.cells.half_widths[cell, axis])
+    pulls = crossing.pulls(taken, cell, axis, kappa)
+    functions = (crossing.modes[axis],) * len(taken), ()
+    name = ("open", axis, side, taken, kappa, half, pulls)
+    slot = crossing.cells.slot(at)
+    return Port(axis, side, slot, taken, (), *functions, kappa, pulls, half, name)

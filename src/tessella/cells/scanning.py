@@ -41,6 +41,9 @@ COARSE, FINE = 8, 64
 BOXES, FINEST = 4, {1: 64, 2: 64, 3: 16}
 """The same per axis of a box; the finest by the dimension."""
 
+MOST_AXES = 3
+"""Of a shape that cuts boxes."""
+
 SLANT = np.array([1.0, 0.618, 0.382])
 """A direction in which hardly any boundary runs."""
 
@@ -53,6 +56,12 @@ class Inside:
     region: str | None = None
 
     def __post_init__(self) -> None:
+        if self.domain.dimension > MOST_AXES:
+            raise ValueError(
+                f"coupling='interfaces' cuts boxes along the boundary of a shape in up to "
+                f"{MOST_AXES} dimensions (time counts), and {self.domain!r} has "
+                f"{self.domain.dimension} ({', '.join(self.domain.axes)}): use coupling='overlap'"
+            )
         if self.region is not None and self.region not in self.domain.regions:
             known = ", ".join(self.domain.regions) or "none"
             raise ValueError(f"unknown region {self.region!r}: this domain has {known}")

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
 
 import numpy as np
 
@@ -61,10 +60,6 @@ class ShapedCells(Cells):
     insides: tuple[Inside, ...]
     kind: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
-
-    @cached_property
-    def tiled(self) -> bool:
-        return False
 
     @property
     def own_filter(self) -> np.ndarray:
@@ -258,15 +253,6 @@ def _refuse_thin(insides: tuple[Inside, ...], low: Array, high: Array, kind: np.
             )
 
 
-class Ends(NamedTuple):
-    """The cells on both sides of a face, and which part of theirs it is."""
-
-    below: int
-    above: int
-    part_below: int
-    part_above: int
-
-
 def _faces(
     tiling: Tiling,
     insides: tuple[Inside, ...],
@@ -283,9 +269,9 @@ def _faces(
             there = (kind[f][faces.below] != OUTSIDE) & (kind[f][faces.above] != OUTSIDE)
             plain = (kind[f][faces.below] == INSIDE) & (kind[f][faces.above] == INSIDE)
             columns = cell_of[faces.below], cell_of[faces.above], faces.part_below, faces.part_above
-            ends = [Ends(*own) for own in np.stack(columns, axis=1).tolist()]
-            for i in np.flatnonzero(plain).tolist():
-                found.append(Between(faces.axis, *ends[i], None, field))
+            ends = np.stack(columns, axis=1).tolist()
+            whole = [Between(faces.axis, b, a, pb, pa, None, field) for b, a, pb, pa in ends]
+            found += [whole[i] for i in np.flatnonzero(plain).tolist()]
             some = np.flatnonzero(there & ~plain)
             if len(some):
                 smaller, end = (x[some] for x in faces.smaller)
@@ -296,42 +282,37 @@ def _faces(
                 n = max(counts[faces.axis], default=1)
                 parts = face_parts(inside, faces.axis, low, high, n)
                 for i, own in zip(some.tolist(), parts, strict=True):
-                    found += _cut_face(
-                        tiling, faces.axis, faces.below[i], faces.above[i], ends[i], own, field,
-                        counts[faces.axis], degree,
-                    )  # fmt: skip
+                    boxes = int(faces.below[i]), int(faces.above[i])
+                    found += _cut_face(tiling, whole[i], boxes, own, counts[faces.axis], degree)
     return found
 
 
 def _cut_face(
     tiling: Tiling,
-    axis: int,
-    below: int,
-    above: int,
-    ends: Ends,
+    face: Between,
+    boxes: tuple[int, int],
     parts: list[Part],
-    field: int | None,
     counts: tuple[int, ...],
     degree: int,
 ) -> list[Between]:
-    """The parts of one face, as both cells see them; a whole one is like any other."""
-    smaller = below if ends.part_below == WHOLE else above
-    area = float(np.prod(np.delete(2 * tiling.half_widths[smaller], axis)))
+    """The parts of one face, as the boxes below and above it see them; a whole one is like any
+    other."""
+    smaller = boxes[0] if face.part_below == WHOLE else boxes[1]
+    area = float(np.prod(np.delete(2 * tiling.half_widths[smaller], face.axis)))
     if len(parts) == 1 and abs(parts[0].weights.sum() - area) <= 1e-13 * area:
         plain = len(parts[0].points) == int(np.prod(counts)) and len(set(counts)) <= 1
         if plain:
-            return [Between(axis, *ends, None, field)]
+            return [face]
     found = []
     for part in parts:
         measure = float(part.weights.sum())
         weights = part.weights / measure
         seen_below, seen_above = (
-            Slot((part.points - tiling.centres[j]) / tiling.half_widths[j], weights)
-            for j in (below, above)
+            Slot((part.points - tiling.centres[j]) / tiling.half_widths[j], weights) for j in boxes
         )
-        modes = modes_on(np.delete(part.points, axis, axis=1), weights, degree)
+        modes = modes_on(np.delete(part.points, face.axis, axis=1), weights, degree)
         custom = Custom(seen_below, seen_above, modes, measure)
-        found.append(Between(axis, ends.below, ends.above, WHOLE, WHOLE, custom, field))
+        found.append(face._replace(part_below=WHOLE, part_above=WHOLE, custom=custom))
     return found
 
 

@@ -40,7 +40,9 @@ class Exchange:
             raise ValueError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
 
 
-CELL_SOLVERS = {kind.name: kind for kind in (Merging, Exchange)}
+CELL_SOLVERS: dict[str, type[Merging] | type[Exchange]] = {
+    kind.name: kind for kind in (Merging, Exchange)
+}
 
 AnySolver = Solver | Merging | Exchange | None
 """None is decided once sizes are known."""
@@ -52,6 +54,6 @@ def solver_named(
     """Filter and solver that a name stands for, of either coupling; options as in `by_name`."""
     if name not in CELL_SOLVERS:
         return by_name(name, sigma, options, others=tuple(CELL_SOLVERS))
-    kind: Any = CELL_SOLVERS[name]
+    kind = CELL_SOLVERS[name]
     known = {field.name for field in dataclasses.fields(kind)}
     return RRQR(sigma), kind(**{k: v for k, v in (options or {}).items() if k in known})

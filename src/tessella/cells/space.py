@@ -48,11 +48,13 @@ class Space:
             for alpha, table in self.draws[f].tables(slot, alphas).items()
         }
 
-    def combined(self, slot: Slot, symbol: Mapping[tuple[int, Orders], Array]) -> Array:
-        """Rows sum_alpha c_alpha D^alpha of all features at a slot's points, transposed: (r, n)."""
-        found = np.zeros((self.columns, len(slot)))
+    def combined(self, slot: Slot, symbol: Mapping[tuple[int, Orders], Array], out: Array) -> None:
+        """Rows sum_alpha c_alpha D^alpha of all features at a slot's points, transposed: into
+        (r, n)."""
         for f, (draw, unit) in enumerate(zip(self.draws, self.units, strict=True)):
             own = {alpha: c / unit for (g, alpha), c in symbol.items() if g == f}
+            mine = out[self.starts[f] : self.starts[f + 1]]
             if own:
-                found[self.starts[f] : self.starts[f + 1]] = draw.combined(slot, own)
-        return found
+                draw.combined(slot, own, mine)
+            else:
+                mine[...] = 0.0

@@ -18,7 +18,7 @@ from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import Along, exchange, orders_along
 from tessella.cells.joining import Face
 from tessella.cells.port import Port
-from tessella.cells.ports import blown, open_ports, ports_of
+from tessella.cells.ports import Crossing, blown, ports_of, with_open
 from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.tiled import Cells, cells_of
@@ -48,7 +48,7 @@ class Sum(NamedTuple):
     size: float = 1.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CellSystem:
     """What is asked of all cells, with their right-hand sides; not yet filtered or factored."""
 
@@ -63,6 +63,12 @@ class CellSystem:
     crossings: tuple[tuple[int, ...], ...]
     """The numbers of the faces at every cell's ports."""
     faces: tuple[Face, ...]
+
+    def __repr__(self) -> str:
+        return (
+            f"<CellSystem of {self.problem.name!r}: {self.cells.count:,} subdomains with "
+            f"{self.rows:,} rows, {self.traces:,} numbers cross their {len(self.faces):,} faces>"
+        )
 
     @property
     def weights(self) -> dict[str, float]:
@@ -129,16 +135,15 @@ class CellSystem:
 def retuned(system: CellSystem, tuning: float) -> CellSystem:
     """The same system with other wavenumbers of the incoming data."""
     enriching = system.enriching if system.enriching.count else None
-    parts = (system.cells, system.along, system.stating)
-    ports, crossings, faces = ports_of(*parts, enriching, tuning)
-    if len(faces) < len(system.faces):
-        same = (system.cells, system.problem, system.along, system.stating)
-        open_ports(*same, ports, crossings, faces, system.traces)
+    crossing = Crossing(system.cells, system.along, system.stating, enriching, tuning)
+    ports = ports_of(crossing)
+    if len(ports.faces) < len(system.faces):
+        ports = with_open(crossing, ports, system.traces) or ports
     return replace(
         system,
-        ports=tuple(map(tuple, ports)),
-        crossings=tuple(map(tuple, crossings)),
-        faces=tuple(faces),
+        ports=tuple(map(tuple, ports.own)),
+        crossings=tuple(map(tuple, ports.crossings)),
+        faces=tuple(ports.faces),
     )
 
 
@@ -197,11 +202,11 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     each = per_field(basis, problem.fields)
     bases = tuple(own for own in each if isinstance(own, CellBasis))
     enriching = Enriching(bases, cells.number, cells.centres, cells.half_widths)
-    own_functions = enriching if enriching.count else None
-    ports, crossings, faces = ports_of(cells, along, stating, own_functions)
+    crossing = Crossing(cells, along, stating, enriching if enriching.count else None)
+    ports = ports_of(crossing)
     extras = [c for c in problem.conditions if isinstance(c, PointCondition | IntegralCondition)]
     rows = sum(len(c.points) if isinstance(c, PointCondition) else 1 for c in extras)
-    is_open = plain and open_ports(cells, problem, along, stating, ports, crossings, faces, rows)
+    opened = with_open(crossing, ports, rows) if plain else None
     free = bool(extras) and _constants_are_free(problem, x[: len(inner[0].slot)])
     sums: list[Sum] = []
     for condition in problem.conditions:
@@ -209,7 +214,7 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
             sums.append(_integral(stating, cells, condition))
         elif isinstance(condition, PointCondition):
             parts = _measured(stating, cells, condition)
-            if is_open or free:
+            if opened is not None or free:
                 sums += _each_as_sum(stating, parts)
             else:
                 asked += parts
@@ -219,9 +224,10 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
                 for p in cells.on(problem, name)
             ]  # fmt: skip
             asked += stating.condition(condition, places)
+    own, crossings, faces = opened or ports
     system = CellSystem(
         problem, basis, cells, stating, along, tuple(asked), tuple(sums),
-        tuple(map(tuple, ports)), tuple(map(tuple, crossings)), tuple(faces),
+        tuple(map(tuple, own)), tuple(map(tuple, crossings)), tuple(faces),
     )  # fmt: skip
     if system.rows < basis.columns and plain:
         raise ValueError(

@@ -14,6 +14,8 @@ from tessella.cells import slots
 from tessella.cells.basis import AnyCellBasis, CellBasis, common_degree, tiling_of
 from tessella.cells.draw import DRAWS, Slot, absent, drawn, placed, powers, unfiltered
 from tessella.cells.faces import Side
+from tessella.cells.joining import Face, Order, order
+from tessella.cells.port import Port
 from tessella.cells.rows import Place, Stating
 from tessella.cells.space import Space
 from tessella.cells.tiling import Tiling
@@ -92,11 +94,6 @@ class Cells:
     def count(self) -> int:
         return len(self.number)
 
-    @cached_property
-    def tiled(self) -> bool:
-        """Whether these are all boxes of the tiling with all their faces."""
-        return not any(face.custom or face.wind or face.field for face in self.faces)
-
     @property
     def own_filter(self) -> np.ndarray:
         """Which cells filter their own features: points of theirs are not those of others."""
@@ -130,6 +127,27 @@ class Cells:
     def points(self, cells: int | np.ndarray, z: Array) -> Array:
         """Points z in the coordinates of a cell, or of some cells (see `placed`)."""
         return placed(z, self.centres[cells], self.half_widths[cells])
+
+    @cached_property
+    def _orders(self) -> dict[tuple[Face, ...], Order]:
+        """Orders of joining that were found already, by what crosses the faces."""
+        return {}
+
+    def order(
+        self,
+        faces: tuple[Face, ...],
+        crossings: Sequence[Sequence[int]],
+        ports: Sequence[Sequence[Port]],
+    ) -> Order:
+        """In which order cells are joined over these faces; `crossings` are the numbers of the
+        faces at every cell's ports."""
+        if faces not in self._orders:
+            sides = [
+                [(number, port.side) for number, port in zip(numbers, own, strict=True)]
+                for numbers, own in zip(crossings, ports, strict=True)
+            ]
+            self._orders[faces] = order(self.low, self.high, sides, faces)
+        return self._orders[faces]
 
     def owners(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
         """(cell, point) for all points in some cell."""

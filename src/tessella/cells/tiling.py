@@ -25,6 +25,9 @@ Cuts = int | Sequence[float]
 NEAR_FACE = 1e-7
 """Points this close to a face lie on it, in parts of the smallest box."""
 
+FEW = 8
+"""Slabs along an axis whose edges are printed."""
+
 SMALLEST, DEEPEST = 2.0**-28, 16
 """No slab thinner than this part of its side is halved, and no box of this level is cut."""
 
@@ -40,6 +43,15 @@ class Tiling(Decomposition):
     A shape is covered by the boxes of its bounding box; those outside take no part. A point on an
     interior face belongs to the box above it. There are no windows: inside its box the solution is
     the box's own features, and neighbours exchange data over their faces (see `cells`).
+
+    >>> import tessella as ts
+    >>> tiling = ts.Tiling(ts.Box(x=(0, 1), y=(0, 1)), ([0, 0.75, 1], 2))
+    >>> tiling
+    Tiling(Box(x=(0, 1), y=(0, 1)), ([0, 0.75, 1], 2))
+    >>> tiling.refined([3])
+    Tiling(Box(x=(0, 1), y=(0, 1)), ([0, 0.75, 1], 2)), some cut: 7 boxes
+    >>> tiling.refined([3]).half_widths.min(axis=0).tolist()
+    [0.0625, 0.125]
     """
 
     side_by_side: ClassVar[bool] = True
@@ -55,6 +67,19 @@ class Tiling(Decomposition):
         super().__init__(domain, counts, 1.0)
         object.__setattr__(self, "widths", widths)
         object.__setattr__(self, "cut", frozenset())
+
+    def __repr__(self) -> str:
+        along = [self._named(axis) for axis in range(len(self.widths))]
+        cuts = ", ".join(along) + ("," if len(along) == 1 else "")
+        refined = f", some cut: {self.count:,} boxes" if self.cut else ""
+        return f"Tiling({self.domain!r}, ({cuts})){refined}"
+
+    def _named(self, axis: int) -> str:
+        """The slabs along an axis, by their edges if they are few and not equal."""
+        count = self.subdomains[axis]
+        if self.widths[axis] is None or count > FEW:
+            return str(count) if self.widths[axis] is None else f"{count} unequal"
+        return f"[{', '.join(f'{edge:.4g}' for edge in self.edges(axis).tolist())}]"
 
     @classmethod
     def of_widths(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from numbers import Real
 from typing import NamedTuple
@@ -29,7 +29,8 @@ class Activation:
     `derivatives(s, order)` returns the list [f(s), f'(s), ..., f^(order)(s)]. Add one of your own
     by passing an `Activation` wherever a name is accepted. `from_function` differentiates by JAX;
     give the derivatives yourself when speed matters. `plain` says that they also take and return
-    NumPy arrays.
+    NumPy arrays. `single(s, order)` may return one derivative where that takes less than all below
+    it.
 
     >>> import tessella as ts
     >>> import jax.numpy as jnp
@@ -43,6 +44,14 @@ class Activation:
     name: str
     derivatives: Derivatives
     plain: bool = False
+    single: Callable[[AnyArray, int], AnyArray] | None = None
+
+    def some(self, s: AnyArray, orders: Collection[int]) -> dict[int, AnyArray]:
+        """The derivatives of these orders, by their orders."""
+        if self.single is not None and len(orders) == 1:
+            (order,) = orders
+            return {order: self.single(s, order)}
+        return dict(enumerate(self.derivatives(s, max(orders))))
 
     def __repr__(self) -> str:
         # Where two have one name, the address tells them apart.
@@ -98,6 +107,11 @@ def _sin_derivatives(s: AnyArray, order: int) -> list[AnyArray]:
     return [cycle[k % 4] for k in range(order + 1)]
 
 
+def _sin_derivative(s: AnyArray, order: int) -> AnyArray:
+    value = namespace(s).cos(s) if order % 2 else namespace(s).sin(s)
+    return -value if order % 4 > 1 else value
+
+
 ACTIVATIONS: dict[str, Activation] = {
     own.name: own
     for own in (
@@ -107,7 +121,7 @@ ACTIVATIONS: dict[str, Activation] = {
             _by_polynomial(lambda s: 0.5 * (1 + _tanh(0.5 * s)), Polynomial([0.0, 1.0, -1.0])),
             plain=True,
         ),
-        Activation("sin", _sin_derivatives, plain=True),
+        Activation("sin", _sin_derivatives, plain=True, single=_sin_derivative),
     )
 }
 
@@ -228,7 +242,7 @@ def shallow_derivatives(
     s = layer.biases[..., None] + added(
         layer.weights[..., i, None] * z_i[..., None, :] for i, z_i in enumerate(z)
     )
-    values = activation.derivatives(s, max(sum(g) for g in gammas))
+    values = activation.some(s, {sum(g) for g in gammas})
     powers = [layer.weights[..., i] * rate for i, rate in enumerate(rates)]
     one = namespace(s).ones(())
     return {

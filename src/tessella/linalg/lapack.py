@@ -47,6 +47,27 @@ BLOCK = 64
 """Columns that LAPACK takes together, for the sizes of its workspaces."""
 
 
+# --- inverses
+
+
+def invert(D: Array) -> None:
+    """Overwrite every matrix (count, n, n) by its inverse."""
+    if not D.size:
+        return
+    assert D.flags.c_contiguous
+    count, n = D.shape[:2]
+    factor, invert = _routine("dgetrf", 6), _routine("dgetri", 7)
+    pivots, work, info = np.empty(n, dtype=np.int32), np.empty(n * BLOCK), ctypes.c_int(0)
+    size, found, start, step = _int(n), ctypes.byref(info), D.ctypes.data, D.strides[0]
+    order, space, room = pivots.ctypes.data, work.ctypes.data, _int(len(work))
+    for i in range(count):
+        at = start + i * step
+        factor(size, size, at, size, order, found)
+        if info.value:
+            raise np.linalg.LinAlgError("Singular matrix")
+        invert(size, at, size, order, space, room, found)
+
+
 # --- Cholesky
 
 

@@ -10,13 +10,13 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple, Protocol, Self
+from typing import Any, NamedTuple, Protocol
 
 import jax
 import numpy as np
 
 from tessella.cells.basis import on_cells
-from tessella.cells.factors import Found, factor_cells
+from tessella.cells.factors import factor_cells
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver
 from tessella.cells.system import cell_system
@@ -27,6 +27,7 @@ from tessella.linalg.solvers import Solver, choose, full_name
 from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis
+from tessella.overlap.factored import Factors, Found
 from tessella.overlap.points import Grid
 from tessella.overlap.system import LeastSquares, Reduced, assemble
 from tessella.problem.problem import Problem
@@ -56,49 +57,6 @@ class System(Protocol):
     def weights(self) -> dict[str, float]: ...
 
 
-class Factors(Protocol):
-    """A system with all that serves another right-hand side too."""
-
-    @property
-    def system(self) -> Any: ...
-
-    @property
-    def solver(self) -> Any: ...
-
-    @property
-    def iterative(self) -> bool: ...
-
-    @property
-    def name(self) -> str:
-        """Of filter and solver."""
-
-    @property
-    def note(self) -> str:
-        """Why this solver, and what it will need."""
-
-    @property
-    def columns_kept(self) -> int: ...
-
-    def renewed(self, system: Any) -> Self | None:
-        """The same factors for another system; None if its matrix is another one."""
-
-    def solve(
-        self,
-        problem: Problem,
-        basis: AnyBasis,
-        at: Array | None,
-        watch: Stopwatch,
-        progress: Progress | None,
-    ) -> Found:
-        """Coefficients for the right-hand side; an iteration is watched at points."""
-
-    def described(self, basis: AnyBasis) -> dict[str, Any]:
-        """What a report says of how subdomains are joined."""
-
-    def conditions(self) -> dict[str, float | None]:
-        """Condition numbers before and after the filter, and preconditioned."""
-
-
 class Way(NamedTuple):
     """How subdomains are joined."""
 
@@ -112,7 +70,7 @@ def way(basis: AnyBasis) -> Way:
 
 
 @dataclass(frozen=True)
-class Factored:
+class Factored(Factors):
     """A least-squares system with all that serves another right-hand side too."""
 
     system: LeastSquares
@@ -134,9 +92,8 @@ class Factored:
     def columns_kept(self) -> int:
         return len(self.reduced.kept)
 
-    def renewed(self, system: LeastSquares) -> Factored | None:
-        """These factors for another system; None if its matrix is not the same by its numbers."""
-        if not system.has_matrix_of(self.system):
+    def renewed(self, system: object) -> Factored | None:
+        if not isinstance(system, LeastSquares) or not system.has_matrix_of(self.system):
             return None
         system = system.with_matrix_of(self.system)
         return dataclasses.replace(self, system=system, reduced=self.reduced.renewed(system))

@@ -1,0 +1,76 @@
+"""What a factored system answers, however its subdomains are joined."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Self
+
+from tessella.linalg.iterative.iteration import Progress, SolverResult
+from tessella.machine.arrays import Array
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.basis import AnyBasis
+from tessella.problem.problem import Problem
+
+
+class Found(NamedTuple):
+    """Coefficients, how they were found, what every statement misses, and how far neighbours side
+    by side disagree."""
+
+    a: Array
+    result: SolverResult
+    residual: dict[str, float]
+    jumps: dict[str, dict[str, float]] | None = None
+
+
+class Factors(ABC):
+    """A system with all that serves another right-hand side too: filtered and factored.
+
+    `solve` asks for the right-hand sides of the system it holds; `renewed` puts another system in
+    its place, if only right-hand sides differ. The rest is for the report: which solver it was and
+    whether it iterates, a `note` on how it came about (or none), how subdomains are joined, and how
+    well everything is conditioned.
+    """
+
+    note: str
+    system: Any
+    solver: Any
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """Of filter and solver, as `solver=` takes it."""
+
+    @property
+    @abstractmethod
+    def iterative(self) -> bool:
+        """Whether a solution is approached step by step, and may be stopped early."""
+
+    @property
+    @abstractmethod
+    def columns_kept(self) -> int:
+        """Columns that the filter has left."""
+
+    @abstractmethod
+    def renewed(self, system: object) -> Self | None:
+        """These factors for another system; None if its matrix is not the same by its numbers."""
+
+    @abstractmethod
+    def solve(
+        self,
+        problem: Problem,
+        basis: AnyBasis,
+        at: Array | None,
+        watch: Stopwatch,
+        progress: Progress | None,
+    ) -> Found:
+        """Solve for the system's right-hand sides; an iteration may be watched at the points `at`,
+        where the exact solution is known."""
+
+    @abstractmethod
+    def described(self, basis: AnyBasis) -> dict[str, Any]:
+        """What a report says of how subdomains are joined."""
+
+    @abstractmethod
+    def conditions(self) -> dict[str, float | None]:
+        """Condition numbers of the rows (M), of those that the filter left (M_hat), and of what is
+        solved in the end (preconditioned)."""
