@@ -25,10 +25,10 @@ def applied(coefficients, features, half_widths, points):
     return total, size
 
 
-@given(speed=POSITIVE, mass=st.floats(0, 10), h=POSITIVE, tau=POSITIVE)
-def test_waves_with_and_without_mass_satisfy_their_equation(speed, mass, h, tau):
+@given(speed=POSITIVE, mass=st.floats(0, 10), h=POSITIVE, thickness=st.floats(0.1, 1.0))
+def test_waves_with_and_without_mass_satisfy_their_equation(speed, mass, h, thickness):
     coefficients = {(0, 2): 1.0, (2, 0): -(speed**2), (0, 0): mass**2}
-    half_widths = np.array([h, tau])
+    half_widths = np.array([h, thickness * h / (speed + mass * h)])
     features = plane_waves(coefficients, half_widths, 1, 40)
     assert features.constant == (mass == 0)
     points = np.random.default_rng(0).uniform(-1, 1, (20, 2))
@@ -46,7 +46,7 @@ def test_waves_with_and_without_mass_satisfy_their_equation(speed, mass, h, tau)
     ids=["anisotropic", "advection", "plate"],
 )
 def test_in_the_plane_too(coefficients):
-    half_widths = np.array([0.2, 0.3, 0.1])
+    half_widths = np.array([0.2, 0.3, 0.01])
     features = plane_waves(coefficients, half_widths, 2, 60)
     points = np.random.default_rng(0).uniform(-1, 1, (20, 3))
     left, size = applied(coefficients, features, half_widths, points)
@@ -65,6 +65,11 @@ def test_in_the_plane_too(coefficients):
 )
 def test_equations_without_real_waves_have_none(coefficients):
     assert plane_waves(coefficients, np.array([1.0, 1.0]), 1, 20) is None
+
+
+def test_in_too_thick_slabs_there_are_none():
+    assert plane_waves(WAVE, np.array([1.0, 0.5]), 1, 20) is not None
+    assert plane_waves(WAVE, np.array([1.0, 5.0]), 1, 20) is None
 
 
 def test_roots_are_those_of_the_symbol():

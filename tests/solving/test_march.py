@@ -150,7 +150,8 @@ def test_shorter_slabs_converge_at_a_high_order():
         ts.march(wave(2.0), n, estimate=False, **{**SIDE, "features": 40}).errors()["l2_relative"]
         for n in (2, 4, 8)
     ]
-    assert errors[0] > 100 * errors[1] > 250 * errors[2]
+    assert errors[0] > 50 * errors[1]
+    assert errors[1] > 1_000 * errors[2]
 
 
 def test_the_estimate_follows_what_has_accumulated(marched):

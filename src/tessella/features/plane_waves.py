@@ -2,8 +2,9 @@
 
 Of sum_alpha c_alpha D^alpha with constant coefficients, all orders even or all odd, sin(w.z + b) is
 a solution wherever the symbol sum_alpha c_alpha (i w)^alpha vanishes. So the wavenumbers along all
-axes but time are random, and along time they are a root. Cells then need no features for what is no
-solution, which are most: in d dimensions as many plane waves as random features in d - 1.
+axes but time are spread evenly, and along time they are a root. Cells then need no features for
+what is no solution, which are most: in d dimensions as many plane waves as random features in
+d - 1.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ BEYOND = 3.0
 
 DENSE = 1.25
 """Points on a face along an axis per wave along it: initial data alone determine the waves."""
+
+THICK = 4.0
+"""Waves may cross so many cells in a slab of time; in thicker ones faces would need too much."""
 
 INSIDE = 2
 """Points inside along an axis, where nothing is left to ask for."""
@@ -53,29 +57,48 @@ class PlaneWaves(RandomFeatures):
         count = max(1, self.count // 2)
         return dataclasses.replace(self, count=count, scale=_scale(count / self.roots, dimension))
 
+    def reach(self, dimension: int) -> float:
+        """The largest wavenumber along any axis, of waves along one axis of space."""
+        k = self.scale * np.eye(dimension)
+        roots = real_roots(dict(self.symbol), self.axis, np.delete(k, self.axis, axis=0))
+        return max(self.scale, float(np.nanmax(np.abs(roots))))
+
     def face_degree(self, dimension: int) -> int:
-        return math.ceil(self.scale + BEYOND + 0.5 * math.sqrt(self.scale))
+        reach = self.reach(dimension)
+        return math.ceil(reach + BEYOND + 0.5 * math.sqrt(reach))
 
     def face_points(self, dimension: int) -> int:
         """Along every axis of a face."""
         return math.ceil(DENSE * _along(self.count / self.roots, dimension))
 
     def draw(self, subdomains: int, dimension: int, seed: int) -> tuple[Layer, ...]:
-        """Wavenumbers along space at random, those along time a random real root."""
+        """Wavenumbers along space evenly spread from a random start, along time one root after the
+        other: chance would leave gaps."""
         random = np.random.default_rng(seed)
-        k = random.uniform(-self.scale, self.scale, (subdomains * self.count, dimension))
-        roots = real_roots(dict(self.symbol), self.axis, k)
-        pick = np.where(np.isnan(roots), np.inf, random.random(roots.shape))
-        k[:, self.axis] = np.take_along_axis(roots, np.argmin(pick, axis=1)[:, None], axis=1)[:, 0]
+        start = random.random((subdomains, self.roots, dimension))
+        number, root = np.divmod(np.arange(self.count), self.roots)
+        share = (start[:, root] + number[:, None] * _irrational(dimension - 1, self.axis)) % 1.0
+        k = (self.scale * (2 * share - 1)).reshape(-1, dimension)
+        roots = np.sort(real_roots(dict(self.symbol), self.axis, k), axis=1)
+        k[:, self.axis] = roots[np.arange(len(k)), np.tile(root, subdomains)]
         biases = random.uniform(0.0, 2 * np.pi, (subdomains, self.count))
         return (Layer(k.reshape(subdomains, self.count, dimension), biases),)
+
+
+def _irrational(dimension: int, axis: int) -> Array:
+    """Steps of a sequence that fills a box evenly (Roberts): powers of 1/g with g^(d+1) = g + 1; 0
+    along one axis more."""
+    g = 1.5
+    for _ in range(60):
+        g = (1 + g) ** (1 / (dimension + 1))
+    return np.insert(g ** -np.arange(1.0, dimension + 1), axis, 0.0)
 
 
 def plane_waves(
     coefficients: Mapping[Orders, float], half_widths: Array, axis: int, count: int
 ) -> PlaneWaves | None:
     """Plane waves of sum_alpha c_alpha D^alpha in cells of these half-widths; None where there are
-    none: orders even and odd at once, or roots that are not real."""
+    none (orders even and odd at once, roots that are not real), or in too thick slabs of time."""
     d = len(half_widths)
     scaled = {
         alpha: c / float(np.prod(half_widths ** np.array(alpha)))
@@ -92,7 +115,9 @@ def plane_waves(
     constant = (0,) * d not in scaled
     made = PlaneWaves(count, 1, "sin", constant, True, _scale(count / highest, d), symbol, axis)
     k = np.random.default_rng(0).uniform(-made.scale, made.scale, (64, d))
-    return None if np.isnan(real_roots(dict(symbol), axis, k)).any() else made
+    if np.isnan(real_roots(dict(symbol), axis, k)).any() or made.reach(d) > THICK * made.scale:
+        return None
+    return made
 
 
 def real_roots(symbol: Mapping[Orders, float], axis: int, k: Array) -> Array:
