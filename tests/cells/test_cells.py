@@ -9,11 +9,11 @@ import pytest
 
 import tessella as ts
 from problems import PAST, PLANE, SMOOTH, stated, waves
-from tessella.cells import slots
+from tessella.cells import factors, slots
 from tessella.cells.basis import default_features
-from tessella.cells.draw import DRAWS, drawn
+from tessella.cells.draw import DRAWS, Slot, drawn, unfiltered
 from tessella.cells.factors import factor_cells
-from tessella.cells.leaves import Family
+from tessella.cells.family import Family
 from tessella.cells.system import cell_system
 from tessella.cells.tree import WHOLE
 from tessella.geometry.functions import derivatives
@@ -76,6 +76,25 @@ def test_a_filtered_draw_is_made_of_its_features():
     expected = one.table(slot, (1, 0)) @ draw.coefficients(a)
     size = np.abs(draw.coefficients(a)).max()
     np.testing.assert_allclose(draw.table(slot, (1, 0)) @ a, expected, atol=1e-12 * size)
+
+
+@pytest.mark.parametrize("sigma", [None, 1e-4], ids=["as drawn", "filtered"])
+@pytest.mark.parametrize("depth", [1, 2])
+@pytest.mark.parametrize("activation", ["sin", "tanh"])
+def test_derivatives_are_combined_as_their_tables_are(activation, depth, sigma, rng):
+    """At more points than are evaluated together."""
+    features = ts.RandomFeatures(20, depth, activation, scale=3.0)
+    one = drawn(features, features.draw(1, 2, seed=1), 0)
+    asked = ((slots.inside((9, 9)), (((0, 0), 0),)),)
+    draw = unfiltered(one) if sigma is None else DRAWS.get(one, asked, sigma)
+    slot = Slot(rng.uniform(-1, 1, (300, 2)), np.ones(300))
+    for alphas in ([(2, 0), (0, 2)], [(0, 0), (1, 0), (1, 1)], [(1, 0)]):
+        symbol = {alpha: rng.standard_normal(300) for alpha in alphas}
+        found = np.empty((draw.columns, 300))
+        draw.combined(slot, symbol, found)
+        tables = draw.tables(slot, alphas)
+        expected = sum(c[:, None] * tables[alpha] for alpha, c in symbol.items())
+        np.testing.assert_allclose(found.T, expected, atol=1e-10 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("name", OPERATORS)
@@ -142,6 +161,15 @@ def test_a_cell_answers_as_the_function_that_comes_in_does():
             into.append(modes[0].T @ (root * np.asarray(datum)))
     out = T @ np.concatenate(taken)
     np.testing.assert_allclose(out, np.concatenate(given), atol=1e-8)
+
+
+def test_a_cell_whose_map_is_not_finite_is_named_by_its_place():
+    found = factored(free(LAPLACE))
+    inner = next(own for own in found.mapped if own.cells[0] == 4)
+    broken = dataclasses.replace(inner, T=np.full_like(inner.T, np.nan))
+    factors.check_finite(found.system, found.mapped)
+    with pytest.raises(ValueError, match=r"the subdomain around \(1, 0\) cannot match incoming"):
+        factors.check_finite(found.system, [*found.mapped, broken])
 
 
 # --- equal cells

@@ -172,3 +172,10 @@ def test_what_is_too_thin_is_refused_with_the_place():
     slit = ts.Box(x=(0.41, 0.4101), y=(0.3, 0.33))
     with pytest.raises(ValueError, match=r"near \(0\.4.*too thin for subdomains of size"):
         solved(SQUARE - slit, LAPLACE, [ts.Dirichlet(0.0)], lambda p: 0 * p[:, 0])
+
+
+def test_a_shape_in_space_over_time_is_refused_by_name():
+    ball = ts.Ball(x=0, y=0, z=0, radius=1).over(t=(0, 1))
+    heat = ts.Equation(ts.D(t=1) - ts.Laplacian("x", "y", "z"))
+    with pytest.raises(ValueError, match=r"radius=1\)\.over.* has 4 \(x, y, z, t\): use coupling="):
+        solved(ball, heat, [ts.Initial(1.0)], None, features=20, subdomains=2)

@@ -5,12 +5,14 @@ import itertools
 import numpy as np
 import pytest
 
+from tessella.cells import gmres
 from tessella.cells.gmres import Exchanged
 from tessella.cells.joining import Face, Sizes, order
 from tessella.cells.maps import Maps, distinct_members
 from tessella.cells.merging import merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange
+from tessella.linalg.iterative.iteration import Stop
 
 
 class Grid:
@@ -161,6 +163,17 @@ def test_an_iteration_finds_what_merging_finds(rng):
     assert 0 < result.iterations < sum(f.up + f.down for f in grid.faces)
 
 
+@pytest.mark.parametrize("most", [3, 4, 10])
+def test_an_iteration_stops_when_it_is_told_to(rng, monkeypatch, most):
+    """Whatever the number of steps after which it begins anew."""
+    monkeypatch.setattr(gmres, "RESTART", 4)
+    grid = Grid(rng, (4, 4), around=(1,))
+    plan, maps, distinct = grid.planned()
+    exchange = Exchange(max_iterations=most, tolerance=1e-14)
+    _, result = taken(Exchanged(plan, exchange, tuple(maps), tuple(distinct)), grid.data(rng))
+    assert result.iterations == most and result.stop == Stop.LIMIT
+
+
 def test_what_comes_in_from_outside_follows_from_sums_over_all_cells(rng):
     """Four numbers that nobody gives, and four sums of what all cells take."""
     grid = Grid(rng, (2, 3), free=4, sums=4)
@@ -209,6 +222,14 @@ def test_joins_are_taken_from_the_shelf(rng):
     assert first.reused == 0
     assert second.reused == 6, "all but the last, which is always solved anew"
     np.testing.assert_array_equal(*(np.concatenate(taken(m, c)[0]) for m in (first, second)))
+
+
+def test_what_has_no_name_is_not_shelved(rng):
+    """One cell that nobody will meet again, and all groups that it is in."""
+    grid, shelf = Grid(rng, (4, 2)), Shelf()
+    grid.maps[0] = (*grid.maps[0][:2], b"")
+    merge(*grid.planned(), np.zeros(0), shelf)
+    assert len(shelf) == 4, "of six groups, without the pair and the half around that cell"
 
 
 def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):

@@ -214,7 +214,7 @@ def _factored(
     kinds = find_kinds(system, space_of, made, shelf is not None)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
     mapped = map_kinds(kinds, system.asked, sigma, known)
-    _check_finite(system, mapped)
+    check_finite(system, mapped)
     if shelf is not None:
         _shelve(shelf, kinds, mapped, known)
     if progress is not None:
@@ -252,7 +252,8 @@ def _shelve(
                 shelf.put_cell(kinds[number].name, own.kept(i))
 
 
-def _check_finite(system: CellSystem, mapped: Sequence[Mapped]) -> None:
+def check_finite(system: CellSystem, mapped: Sequence[Mapped]) -> None:
+    """Refuse maps that are not, by the place of the first such cell."""
     for own in mapped:
         if not np.isfinite(own.T).all():
             finite = np.isfinite(own.T.sum(axis=(1, 2)))[own.sharing.which]

@@ -13,25 +13,24 @@ are factored by a QR that is pivoted again (see `pivoted`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
 from tessella.cells.block import Block
 from tessella.cells.draw import digest
+from tessella.cells.family import Factor, Family
 from tessella.cells.kinds import Kind
-from tessella.cells.maps import Sharing, runs
+from tessella.cells.maps import runs
 from tessella.cells.pivoted import CUT_SIGMA, Fit, Pivoted, fitted
 from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
-from tessella.linalg.lapack import cholesky, solve_cholesky, solve_cholesky_rows
+from tessella.linalg.lapack import cholesky, solve_cholesky
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
-from tessella.machine.threads import SMALL, in_parallel
+from tessella.machine.threads import in_parallel
 
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
@@ -40,97 +39,11 @@ BATCH = 1 << 21
 """Bytes of rows that are made and multiplied together: what a core has at hand."""
 
 
-class Factor(NamedTuple):
-    """What is kept of one kind of a family."""
-
-    L: Array
-    X: Array
-    T: Array
-    E: Array
-    condition: float
-
-
 Known = Factor | Fit | None
 """What an earlier solve found out about a kind."""
 
-
-@dataclass(frozen=True, eq=False)
-class Family:
-    """Kinds of whole cells with the same features, ports and statements, which are mapped together.
-
-    numbers    of the kinds
-    cells      all their members, kind by kind; `starts` tells where those of each begin
-    L          Cholesky factors of M^T M, (n, r, r)
-    X          from what comes in to the unknowns, (n, r, in)
-    T, E       what goes out (n, out, in), and what comes to the sums (n, sums, in)
-    out, sums  the same of the unknowns, (out, r) and (n, sums, r)
-    """
-
-    numbers: np.ndarray
-    cells: np.ndarray
-    starts: np.ndarray
-    L: Array
-    X: Array
-    T: Array
-    E: Array
-    out: Array
-    sums: Array
-    condition: Array
-
-    @property
-    def columns(self) -> int:
-        return self.L.shape[1]
-
-    @property
-    def bytes(self) -> int:
-        return sum(x.nbytes for x in (self.L, self.X, self.T, self.E))
-
-    @cached_property
-    def sharing(self) -> Sharing:
-        n = len(self.numbers)
-        return Sharing(np.repeat(np.arange(n), np.diff(self.starts)), n)
-
-    def start(self, b: Array, asked: Sequence[Asked]) -> Array:
-        """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r)."""
-        y = b[self.cells, : self.columns]
-        work, n = FROM_MEMORY * 4.0 * self.columns**2 * len(y), len(self.numbers)
-        halves = [range(n // 2), range(n // 2, n)] if work > SMALL else [range(n)]
-
-        def solve(kinds: range) -> None:
-            starts = self.starts[kinds.start : kinds.stop + 1]
-            own = y[starts[0] : starts[-1]]
-            solve_cholesky_rows(self.L[kinds.start : kinds.stop], own, starts - starts[0])
-
-        in_parallel(solve, halves, work)
-        return y
-
-    def given(self, y: Array) -> Array:
-        return np.asarray(y @ self.out.T)
-
-    def summed(self, y: Array) -> Array:
-        return self.sharing.times(self.sums, y)
-
-    def total(self, rows: Array) -> Array:
-        """The cells' parts of the sums, given the unknowns of all cells."""
-        return np.asarray(self.summed(rows[self.cells, : self.columns]).sum(axis=0))
-
-    def taking(self, y: Array, taken: Array) -> Array:
-        """The same when this comes in."""
-        return y + self.sharing.times(self.X, taken)
-
-    def unknowns(self, y: Array) -> Array:
-        return y
-
-    def kept(self, i: int) -> Factor:
-        """A copy of what belongs to one kind."""
-        L, X, T, E = (x[i].copy() for x in (self.L, self.X, self.T, self.E))
-        return Factor(L, X, T, E, float(self.condition[i]))
-
-
-FROM_MEMORY = 8.0
-"""So many flops take as long as one whose numbers come from memory."""
-
 Mapped = Family | Pivoted
+"""Kinds that are mapped together, or one by itself."""
 
 
 def map_kinds(
@@ -342,8 +255,8 @@ class _Making:
 
     def made(self) -> tuple[Family | None, list[int]]:
         """The family, and the kinds whose Gramians are not conditioned well enough."""
-        good = np.flatnonzero(self.condition <= WELL)
-        failed = [self.group[i] for i in np.flatnonzero(self.condition > WELL).tolist()]
+        poor = self.condition > WELL
+        good, failed = np.flatnonzero(~poor), [self.group[i] for i in np.flatnonzero(poor).tolist()]
         if not len(good):
             return None, failed
         every = (self.L, self.X, self.T, self.E)

@@ -11,7 +11,7 @@ from tessella.machine.arrays import Array
 from tessella.machine.memory import available_bytes
 
 if TYPE_CHECKING:
-    from tessella.cells.leaves import Factor
+    from tessella.cells.family import Factor
     from tessella.cells.pivoted import Fit
 
 SHARE = 8

@@ -1,0 +1,102 @@
+"""Cells that are mapped together: what they answer to right-hand sides and to what comes in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.cells.maps import Sharing
+from tessella.cells.rows import Asked
+from tessella.linalg.lapack import solve_cholesky_rows
+from tessella.machine.arrays import Array
+from tessella.machine.threads import SMALL, in_parallel
+
+FROM_MEMORY = 8.0
+"""So many flops take as long as one whose numbers come from memory."""
+
+
+class Factor(NamedTuple):
+    """What is kept of one kind of a family."""
+
+    L: Array
+    X: Array
+    T: Array
+    E: Array
+    condition: float
+
+
+@dataclass(frozen=True, eq=False)
+class Family:
+    """Kinds of whole cells with the same features, ports and statements, which are mapped together.
+
+    numbers    of the kinds
+    cells      all their members, kind by kind; `starts` tells where those of each begin
+    L          Cholesky factors of M^T M, (n, r, r)
+    X          from what comes in to the unknowns, (n, r, in)
+    T, E       what goes out (n, out, in), and what comes to the sums (n, sums, in)
+    out, sums  the same of the unknowns, (out, r) and (n, sums, r)
+    """
+
+    numbers: np.ndarray
+    cells: np.ndarray
+    starts: np.ndarray
+    L: Array
+    X: Array
+    T: Array
+    E: Array
+    out: Array
+    sums: Array
+    condition: Array
+
+    @property
+    def columns(self) -> int:
+        return self.L.shape[1]
+
+    @property
+    def bytes(self) -> int:
+        return sum(x.nbytes for x in (self.L, self.X, self.T, self.E))
+
+    @cached_property
+    def sharing(self) -> Sharing:
+        n = len(self.numbers)
+        return Sharing(np.repeat(np.arange(n), np.diff(self.starts)), n)
+
+    def start(self, b: Array, asked: Sequence[Asked]) -> Array:
+        """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r)."""
+        y = b[self.cells, : self.columns]
+        work, n = FROM_MEMORY * 4.0 * self.columns**2 * len(y), len(self.numbers)
+        halves = [range(n // 2), range(n // 2, n)] if work > SMALL else [range(n)]
+
+        def solve(kinds: range) -> None:
+            starts = self.starts[kinds.start : kinds.stop + 1]
+            own = y[starts[0] : starts[-1]]
+            solve_cholesky_rows(self.L[kinds.start : kinds.stop], own, starts - starts[0])
+
+        in_parallel(solve, halves, work)
+        return y
+
+    def given(self, y: Array) -> Array:
+        return np.asarray(y @ self.out.T)
+
+    def summed(self, y: Array) -> Array:
+        return self.sharing.times(self.sums, y)
+
+    def total(self, rows: Array) -> Array:
+        """The cells' parts of the sums, given the unknowns of all cells."""
+        return np.asarray(self.summed(rows[self.cells, : self.columns]).sum(axis=0))
+
+    def taking(self, y: Array, taken: Array) -> Array:
+        """The same when this comes in."""
+        return y + self.sharing.times(self.X, taken)
+
+    def unknowns(self, y: Array) -> Array:
+        return y
+
+    def kept(self, i: int) -> Factor:
+        """A copy of what belongs to one kind."""
+        L, X, T, E = (x[i].copy() for x in (self.L, self.X, self.T, self.E))
+        return Factor(L, X, T, E, float(self.condition[i]))
