@@ -9,6 +9,7 @@ from benchmarks import (
     device,
     gallery,
     growth,
+    honesty,
     house,
     interfaces,
     march,
@@ -40,6 +41,8 @@ BENCHMARKS = {
     "trained": trained.trained,
     "tolerance": tolerance.tolerance,
     "tolerance_unseen": tolerance.tolerance_unseen,
+    "honesty": honesty.honesty,
+    "honesty_tuning": honesty.honesty_tuning,
     "refinement": refinement.refinement,
     "march": march.march,
     "gallery": gallery.gallery,
@@ -47,19 +50,31 @@ BENCHMARKS = {
     "waves": waves.waves,
     "picture": core.demo_picture,
 }
-LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture")
+LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture", "honesty", "honesty_tuning")
+COUNTED = ("honesty", "honesty_tuning")
+"""Benchmarks that take a number."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}")
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME [N]",
+        help=f"of {', '.join(BENCHMARKS)}; honesty takes the number of problems",
+    )
     names = parser.parse_args().names or [n for n in BENCHMARKS if n not in LONG]
-    unknown = [n for n in names if n not in BENCHMARKS]
-    if unknown:
-        parser.error(f"unknown benchmark {unknown[0]!r}: choose from {', '.join(BENCHMARKS)}")
+    wanted: list[tuple[str, list[int]]] = []
     for name in names:
+        if name.isdecimal() and wanted and wanted[-1][0] in COUNTED:
+            wanted[-1][1].append(int(name))
+        elif name in BENCHMARKS:
+            wanted.append((name, []))
+        else:
+            parser.error(f"unknown benchmark {name!r}: choose from {', '.join(BENCHMARKS)}")
+    for name, count in wanted:
         print(f"\n== {name}", flush=True)
-        BENCHMARKS[name]()
+        BENCHMARKS[name](*count)
 
 
 if __name__ == "__main__":

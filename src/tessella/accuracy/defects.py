@@ -21,6 +21,7 @@ from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
+from tessella.problem.operators import D, Identity
 from tessella.problem.statement import Statement
 from tessella.solution.solution import Solution
 
@@ -49,6 +50,19 @@ def defects(solution: Solution, rows: Sequence[Rows]) -> list[Defect]:
         given = part.mean(source.values(part.points) ** 2)
         found.append(Defect(part, math.sqrt(missed), math.sqrt(given)))
     return found
+
+
+def balanced(solution: Solution, part: Rows) -> float:
+    """Root mean square of what cancels in an equation without a right-hand side: the sum of the
+    sizes of its terms."""
+    problem, total = solution.problem, np.zeros(len(part.points))
+    for field in problem.fields:
+        symbol = problem.symbol(part.source.operator, part.points, part.normals, field)
+        for alpha, c in symbol.items():
+            orders = {axis: n for axis, n in zip(problem.domain.axes, alpha, strict=True) if n}
+            operator = (D(**orders) if orders else Identity()) @ problem.part(field)
+            total += np.abs(c * solution.apply(operator, part.points))
+    return math.sqrt(part.mean(total**2))
 
 
 def loss(found: Sequence[Defect], weights: Mapping[str, float]) -> float:

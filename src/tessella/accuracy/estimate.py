@@ -22,12 +22,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.defects import Defect, defects, in_cells, loss
+from tessella.accuracy.defects import Defect, balanced, defects, in_cells, loss
 from tessella.accuracy.held_out import SEED, held_out
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import IntegralCondition
+from tessella.problem.problem import Equation
 from tessella.solution.report import unit
 from tessella.solution.solution import Solution
 
@@ -114,6 +115,12 @@ class Judgement:
         return max(tuning.ROUNDING, self.difference * share, self.missed)
 
 
+def own_error(found: Judgement) -> float:
+    """The error of the first one, also where that is the worse of the two."""
+    share = min(1.0, found.residual / max(found.other_residual, 1e-300))
+    return max(tuning.ROUNDING, found.difference * share, found.missed)
+
+
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:
     """Compare two discretisations at points neither has seen."""
     rows = held_out(solution.problem) if rows is None else rows
@@ -139,7 +146,14 @@ def _missed(look: Look) -> float:
     large = float(np.max(np.abs(look.inside)))
     k = 1 / (problem.domain.upper - problem.domain.lower)
     for part, missed, given in look.defects:
-        if isinstance(part.source, IntegralCondition) or given == 0:
+        if isinstance(part.source, IntegralCondition):
+            continue
+        terms = part.source.operator.expand(problem.domain.axes)
+        if given == 0 and not any(any(term.orders) for term in terms):
+            given = large
+        if given == 0 and isinstance(part.source, Equation) and missed > 0:
+            given = balanced(look.solution, part)
+        if given == 0:
             continue
         if missed <= tuning.MISSED * given:
             continue

@@ -14,6 +14,7 @@ from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Equation, Problem
 from tessella.problem.slabs import Continued
+from tessella.problem.statement import Applied
 
 SEED = 20_011
 """Of the held-out points; no system's points are random, so none of them coincide."""
@@ -67,18 +68,43 @@ def _on(
     return condition.places(domain, sample)
 
 
+def where_it_is_peaked(rows: list[Rows], solution: Applied) -> list[Rows]:
+    """The same points, and as many again inside where a solution is peaked: a pulse that is narrow
+    and travels shows in no data but those it started from."""
+    problem, draw = solution.problem, np.random.default_rng(SEED + 2)
+
+    def size(x: Array) -> Array:
+        each = [solution.apply(problem.unknown(name), x) for name in problem.unknowns]
+        return np.sqrt(sum((u / (np.std(u) or 1.0)) ** 2 for u in each))
+
+    def pool(_: int) -> tuple[Array, None]:
+        return problem.within(problem.equations[0], problem.domain.scatter(SEEN, draw)), None
+
+    first = rows[0] if rows[0].shares is not None else _with_peaks(rows[0], pool, draw, size)
+    return [first, *rows[1:]]
+
+
+SEEN = 4_096
+"""Points at which a solution is looked at for peaks."""
+
+
 def _with_peaks(
-    part: Rows, pool: Callable[[int], tuple[Array, Array | None]], draw: np.random.Generator
+    part: Rows,
+    pool: Callable[[int], tuple[Array, Array | None]],
+    draw: np.random.Generator,
+    size: Callable[[Array], Array] | None = None,
 ) -> Rows:
-    """Rows with as many points again where peaked data are large, and shares that make up for it.
+    """Rows with as many points again where peaked data are large, and shares that make up for it;
+    the data are the statement's own, unless others are given.
 
     A source too narrow for any of the held-out points would be missed by all solutions alike.
     """
     statement = part.source
-    if not callable(statement.given):
+    if size is None and not callable(statement.given):
         return part
+    size = size or statement.values
     x, normals = pool(tuning.POOL.get(part.points.shape[1], tuning.POOL[3]))
-    squares = statement.values(x) ** 2
+    squares = size(x) ** 2
     total = float(squares.sum())
     if total == 0 or not math.isfinite(total):
         return part
@@ -87,7 +113,7 @@ def _with_peaks(
         return part
     chosen = draw.choice(len(x), len(part.points), p=squares / total)
     points = np.concatenate([part.points, x[chosen]])
-    own = np.concatenate([statement.values(part.points) ** 2, squares[chosen]])
+    own = np.concatenate([size(part.points) ** 2, squares[chosen]])
     shares = 1 / (1 + own / squares.mean())
     if part.normals is not None and normals is not None:
         normals = np.concatenate([part.normals, normals[chosen]])

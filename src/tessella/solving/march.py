@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import Look, apart, at_end, compare, look
-from tessella.accuracy.held_out import held_out
+from tessella.accuracy.estimate import Look, apart, at_end, compare, look, own_error
+from tessella.accuracy.held_out import held_out, where_it_is_peaked
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.functions import function_values
@@ -33,7 +33,7 @@ from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
 from tessella.solution.marched import Marched, MarchReport, Slab
-from tessella.solution.report import error_norms
+from tessella.solution.report import error_norms, unit
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.algorithm import exact_samples, substitute
 from tessella.solving.method import Method, check_problem, with_choices
@@ -43,6 +43,14 @@ from tessella.solving.ways import Factors, Parts, way
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
 """Points per axis at which the error of a slab is measured, by dimension."""
+
+
+BLOWN_UP = 1e8
+"""Growth from which a march has lost its solution."""
+
+
+class UnstableError(ArithmeticError):
+    """A march whose errors feed on themselves."""
 
 
 @with_choices()
@@ -116,6 +124,12 @@ def march_with(
     for k in range(slabs):
         try:
             walk.step((float(ends[k]), float(ends[k + 1])))
+        except UnstableError as error:
+            walk.figures.pop()
+            walk.solutions.pop()
+            reason = f"unstable in slab {k + 1} of {slabs}"
+            advice = f"{error}: take shorter slabs or more of the cells, or check the conditions"
+            break
         except (KeyboardInterrupt, MemoryError) as error:
             if not walk.figures:
                 raise
@@ -225,6 +239,9 @@ class _Walk:
         self.coarse: _Track | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
+        self.moments = np.zeros((4, len(problem.unknowns)))
+        """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
+        self.largest, self.first_size = np.zeros(len(problem.unknowns)), 0.0
         self.lost = self.strayed = self.missed = 0.0
         """What all slabs so far have lost at their ends, what poorer ones have, and the largest
         part of some data that a slab misses."""
@@ -232,8 +249,10 @@ class _Walk:
     def step(self, bounds: tuple[float, float]) -> None:
         start = time.perf_counter()
         solution = self.fine.step(self.problem, bounds, self.test_grid, self.progress)
-        seen = look(solution, held_out(solution.problem, share=tuning.IN_A_SLAB))
+        rows = held_out(solution.problem, share=tuning.IN_A_SLAB)
+        seen = look(solution, where_it_is_peaked(rows, solution))
         guess = self._estimated(seen, bounds)
+        overall = self._overall(seen, guess, bounds)
         report = dataclasses.replace(solution.report, error_estimate=guess)
         self.solutions.append(dataclasses.replace(solution, report=report))
         misfits = {defect.rows.source.name: defect.missed for defect in seen.defects}
@@ -246,8 +265,34 @@ class _Walk:
                 report.error,
                 self.fine.reused,
                 time.perf_counter() - start,
+                overall,
             )
         )
+        self._check_size(seen, bounds)
+
+    def _check_size(self, seen: Look, bounds: tuple[float, float]) -> None:
+        """Stop a march whose solution grows beyond all measure."""
+        size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
+        if len(self.figures) == 1:
+            self.first_size = size
+        elif not size <= BLOWN_UP * max(self.first_size, 1e-300):
+            raise UnstableError(f"the solution has grown {size / self.first_size:.0e} times")
+
+    def _overall(
+        self, seen: Look, guess: float | None, bounds: tuple[float, float]
+    ) -> float | None:
+        """The estimate for all slabs so far together, in parts of the spread of the whole: what is
+        left of an error in the last slab says little of those before."""
+        u, shares, length = seen.inside, seen.rows[0].shares, bounds[1] - bounds[0]
+        mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
+        own = unit(np.sqrt(np.maximum(square - mean**2, 0.0)), np.max(np.abs(u), axis=0))
+        self.moments += length * np.stack([np.ones_like(mean), mean, square, (guess or 0.0) * own])
+        self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
+        if guess is None:
+            return None
+        time_, mean, square, error = self.moments
+        spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
+        return float(np.max(error / time_ / unit(spread, self.largest)))
 
     def _estimated(self, seen: Look, bounds: tuple[float, float]) -> float | None:
         """Of everything so far. A slab loses what separates it from a poorer one with the same
@@ -265,10 +310,11 @@ class _Walk:
         found = compare(seen, look(fresh, seen.rows))
         self.missed = max(self.missed, found.missed)
         far = apart(seen, stray(seen.rows[0].points).reshape(seen.inside.shape))
-        estimate = max(found.error + self.growth(far, found.difference) * self.lost, self.missed)
+        error = own_error(found)
+        estimate = max(error + self.growth(far, found.difference) * self.lost, self.missed)
         end = at_end(seen, fresh)
         self.strayed += end
-        self.lost += end * found.error / max(found.difference, found.error)
+        self.lost += end * error / max(found.difference, error)
         return estimate
 
     def growth(self, far: float, fresh: float) -> float:

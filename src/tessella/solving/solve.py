@@ -10,7 +10,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.device import on_the_cpu
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
-from tessella.problem.determined import contradictions
+from tessella.problem.determined import contradictions, leaves_open, missing_conditions
 from tessella.problem.problem import Problem
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
@@ -77,7 +77,9 @@ def _march_to(
     watch = Stopwatch()
     with on_the_cpu(True), single_threaded_blas():
         marched, met, reason = step_to(soft, method, progress)
+    met = met and not leaves_open(soft)
     remarks = (
+        missing_conditions(soft),
         reason,
         contradictions(problem),
         disagreement(marched.report.error, marched.report.error_estimate),

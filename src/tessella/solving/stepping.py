@@ -17,8 +17,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import at_end, compare, look
-from tessella.accuracy.held_out import held_out
+from tessella.accuracy.estimate import at_end, compare, look, own_error
+from tessella.accuracy.held_out import held_out, where_it_is_peaked
 from tessella.accuracy.scales import total_degree, turning_rate
 from tessella.cells.tiling import Tiling
 from tessella.geometry.box import Box
@@ -88,7 +88,7 @@ def step_to(
             )
             return marched, True, reason
         walk.share *= method.tol / (SAFETY * estimate)
-        finer = walk.choose()
+        finer = walk.choose(beyond=chosen)
         if finer == chosen or walk.too_long(finer):
             reason = (
                 f"the estimated error has grown to {estimate:.1e} by the end; "
@@ -116,13 +116,14 @@ class _Walk:
     def spent(self) -> float:
         return time.perf_counter() - self.started
 
-    def choose(self) -> Steps:
+    def choose(self, beyond: Steps | None = None) -> Steps:
         """The first way whose slabs together lose no more than their share: richer cells first,
-        then more of them."""
-        steps = self.steps_of(first_plan(self.blind))
+        then more of them; `beyond` one that was not enough, whatever the first slab says."""
+        steps = beyond or self.steps_of(first_plan(self.blind))
         while True:
             lost = self.lost(steps)
-            if lost * steps.slabs <= self.share or self.spent() > self.patience / 2:
+            enough = lost * steps.slabs <= self.share and steps != beyond
+            if enough or self.spent() > self.patience / 2:
                 return steps
             following = self.following(steps, lost)
             if following is None:
@@ -174,11 +175,12 @@ class _Walk:
         assert not isinstance(parts.basis, Multilevel)
         rich = run(first, parts)
         poor = run(first, dataclasses.replace(parts, basis=parts.basis.coarser()))
-        rows = held_out(first)
+        rows = where_it_is_peaked(held_out(first), rich)
         seen = look(rich, rows)
         found = compare(seen, look(poor, rows))
         end = at_end(seen, poor)
-        lost = end * found.error / max(found.difference, found.error)
+        error = own_error(found)
+        lost = end * error / max(found.difference, error)
         took = time.perf_counter() - start
         self.tried[steps] = lost, took
         plan, report = steps.plan, rich.report

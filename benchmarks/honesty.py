@@ -1,0 +1,113 @@
+"""Does "tolerance met" hold? Problems drawn at random, each with a solution that is known.
+
+A problem is made by a function of a random generator; tolerances from 1e-1 to 1e-8 are drawn too.
+Nobody tunes on the problems of `honesty`; those of `honesty_tuning` have another seed. Counted are
+solutions called good that are not (true error above 3 tol), and estimates off by more than 10.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import numpy as np
+
+import tessella as ts
+from benchmarks.drawn import CLASSES
+from benchmarks.harness import save, table
+from tessella.solution.report import error_norms
+
+PATIENCE = 10.0
+"""Seconds that every solve may take, about."""
+
+SEEDS = {"honesty": 1_000_003, "honesty_tuning": 17}
+POINTS = 40_000
+"""At which the true error is measured: random ones, which no grid of ours contains."""
+
+KEPT, CLOSE = 3.0, 10.0
+"""True errors up to so many tolerances are honest; estimates off by up to this factor are good."""
+
+
+def true_error(solution: ts.Solution | ts.Marched) -> float:
+    """Normalised L1 at random points, of several unknowns the largest."""
+    x = solution.problem.domain.scatter(POINTS, np.random.default_rng(7))
+    return error_norms(solution(x), solution.problem.exact_values(x))["l1_normalised"]
+
+
+def drawn(seed: int, number: int) -> tuple[str, str, ts.Problem, float]:
+    """Class, name, problem and tolerance; neighbouring numbers are of different classes."""
+    random = np.random.default_rng([seed, number])
+    kinds = list(CLASSES)
+    kind = kinds[random.choice(len(kinds), p=[0.2, 0.2, 0.5, 0.1])]
+    makers = CLASSES[kind]
+    maker = makers[random.integers(len(makers))]
+    return kind, maker.__name__, maker(random), float(10.0 ** -random.uniform(1, 8))
+
+
+def tried(seed: int, number: int) -> dict[str, Any]:
+    """One problem to its tolerance: what was claimed, and what is true."""
+    kind, name, problem, tol = drawn(seed, number)
+    row: dict[str, Any] = {"number": number, "class": kind, "problem": name, "tol": tol}
+    begin = time.perf_counter()
+    try:
+        solution = ts.solve(problem, tol=tol, patience=PATIENCE)
+    except Exception as error:  # whatever it is, it is what the benchmark looks for
+        return {**row, "raised": f"{type(error).__name__}: {error}"}
+    spent = time.perf_counter() - begin
+    report, true = solution.report, true_error(solution)
+    met = report.stop_reason == "tolerance met"
+    estimate = report.error_estimate
+    return {
+        **row,
+        "marched": isinstance(solution, ts.Marched),
+        "met": met,
+        "estimate": estimate,
+        "true": true,
+        "estimate / true": None if estimate is None else estimate / max(true, 1e-14),
+        "false": met and true > KEPT * tol,
+        "s": spent,
+    }
+
+
+def honesty(count: int = 100) -> None:
+    """Problems that nobody tunes on."""
+    _report("honesty", count)
+
+
+def honesty_tuning(count: int = 100) -> None:
+    """Others of the same classes, to look at and to tune on."""
+    _report("honesty_tuning", count)
+
+
+def _report(title: str, count: int) -> None:
+    rows = []
+    for number in range(count):
+        rows.append(tried(SEEDS[title], number))
+        save(title, rows)
+    heads = ("number", "class", "problem", "tol", "marched", "met", "estimate", "true")
+    heads = (*heads, "estimate / true", "false", "s")
+    table(
+        f"solve(problem, tol=..., patience={PATIENCE:g})",
+        [{h: r.get(h) for h in heads} for r in rows],
+    )
+    table("by class", [_summary(kind, [r for r in rows if r["class"] == kind]) for kind in CLASSES])
+    for row in rows:
+        if "raised" in row:
+            print(f"  {row['number']} {row['problem']}: {row['raised']}")
+
+
+def _summary(kind: str, rows: list[dict[str, Any]]) -> dict[str, Any]:
+    done = [r for r in rows if "raised" not in r]
+    accepted = [r for r in done if r["met"]]
+    ratios = [r["estimate / true"] for r in done if r["estimate / true"] is not None]
+    return {
+        "class": kind,
+        "problems": len(rows),
+        "raised": len(rows) - len(done),
+        "met": len(accepted),
+        "false": sum(r["false"] for r in accepted),
+        "worst true / tol": max((r["true"] / r["tol"] for r in accepted), default=None),
+        "estimate within 10": sum(1 / CLOSE <= q <= CLOSE for q in ratios),
+        "estimate too small": sum(q < 1 / CLOSE for q in ratios),
+        "most s": max((r["s"] for r in done), default=None),
+    }
