@@ -25,6 +25,12 @@ class CellBasis(Basis):
                   Larger costs time and gains little, smaller leaves jumps.
     shared        one draw for all subdomains instead of one each. Where the operator also has
                   constant coefficients, equal subdomains are then assembled and factored once.
+
+    >>> import tessella as ts
+    >>> tiling = ts.Tiling(ts.Box(x=(0, 1), y=(0, 1)), (4, 2))
+    >>> basis = ts.CellBasis(tiling, ts.RandomFeatures(50))
+    >>> basis.columns, basis.degree
+    (408, 8)
     """
 
     decomposition: Tiling

@@ -40,6 +40,13 @@ class Tiling(Decomposition):
     A shape is covered by the boxes of its bounding box; those outside take no part. A point on an
     interior face belongs to the box above it. There are no windows: inside its box the solution is
     the box's own features, and neighbours exchange data over their faces (see `cells`).
+
+    >>> import tessella as ts
+    >>> tiling = ts.Tiling(ts.Box(x=(0, 1), y=(0, 1)), ([0, 0.9, 1], 2))
+    >>> tiling.count, tiling.refined([0]).count
+    (4, 7)
+    >>> tiling.edges(0)
+    array([0. , 0.9, 1. ])
     """
 
     side_by_side: ClassVar[bool] = True
