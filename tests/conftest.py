@@ -177,7 +177,16 @@ def square_solution() -> ts.Solution:
 
 SLOW = (
     *("examples", "krylov_family", "device_cells", "multilevel", "reproduction", "networks"),
-    *("nested_qr", "cli", "cut_cells", "solvers", "features_basis", "stepping", "systems"),
+    *(
+        "nested_qr",
+        "cli",
+        "cut_cells",
+        "solvers",
+        "features_basis",
+        "stepping",
+        "systems",
+        "graded",
+    ),
 )
 
 
