@@ -177,16 +177,7 @@ def square_solution() -> ts.Solution:
 
 SLOW = (
     *("examples", "krylov_family", "device_cells", "multilevel", "reproduction", "networks"),
-    *(
-        "nested_qr",
-        "cli",
-        "cut_cells",
-        "solvers",
-        "features_basis",
-        "stepping",
-        "systems",
-        "graded",
-    ),
+    *("graded", "nested_qr", "cli", "solvers", "features_basis", "systems", "cut_cells"),
 )
 
 
