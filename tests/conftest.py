@@ -12,9 +12,6 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # What one worker or child process has compiled the others need not compile again.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-# Most of the time goes into compiling, and what is compiled runs for milliseconds.
-os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
-os.environ.setdefault("XLA_FLAGS", "--xla_cpu_parallel_codegen_split_count=1")
 
 import jax
 import jax.numpy as jnp
@@ -25,30 +22,12 @@ from hypothesis import settings
 import tessella as ts
 from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.iterative.krylov import History
-from tessella.overlap import evaluation
 from tessella.solution.report import Report
-from tessella.solving import algorithm
 
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)
 settings.load_profile("tessella")
 
 COMPILED: list[str] = []
-
-# A second opinion with half the features compiles everything again, for other shapes. Tests that
-# are not about it do without, unless they ask for the fixture below.
-SECOND_OPINION = algorithm._second_opinion
-algorithm._second_opinion = lambda *_: None
-# NumPy takes a fifth of a second at most where XLA would compile for half a second. That both give
-# the same is a test of its own.
-evaluation.SMALL = 1 << 23
-
-
-@pytest.fixture(scope="module")
-def second_opinions():
-    """Direct solves estimate their error, as they do for a user."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(algorithm, "_second_opinion", SECOND_OPINION)
-        yield
 
 
 def _note_compilation(event: str, duration_secs: float, **_: str | int) -> None:
@@ -196,7 +175,15 @@ def square_solution() -> ts.Solution:
     return ts.solve(problem, subdomains=2, features=24, solver=ts.LSQR(max_iterations=200))
 
 
-SLOW = ("systems", "shape_problems", "conditions", "enrichment", "multilevel", "nested_qr")
+SLOW = (
+    *("examples", "krylov_family", "device_cells", "multilevel", "reproduction", "networks"),
+    *("graded", "nested_qr", "cli", "solvers", "features_basis", "systems", "cut_cells"),
+)
+
+
+def pytest_configure(config):
+    """Files go to workers in the order below, not by how many tests they have."""
+    config.option.loadscopereorder = False
 
 
 def pytest_collection_modifyitems(items):

@@ -1,6 +1,5 @@
 """Cells cut by a boundary: wherever it runs, in two and three dimensions, over time, in regions."""
 
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -12,7 +11,7 @@ SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 
 
 def harmonic(p):
-    return jnp.exp(p[:, 0]) * jnp.sin(p[:, 1]) + p[:, 0] * p[:, 1]
+    return np.exp(p[:, 0]) * np.sin(p[:, 1]) + p[:, 0] * p[:, 1]
 
 
 def solved(domain, equation, conditions, exact, features=70, subdomains=4, **options):
@@ -70,7 +69,8 @@ def test_functions_in_the_span_are_found_in_cut_cells():
 
     shape = SQUARE - ts.Ball(x=0.4, y=0.6, radius=0.22)
     solution = solved(
-        shape, LAPLACE, [ts.Dirichlet(exact)], exact, 20, activation=cube, scale=1.0, trace_degree=3
+        *(shape, LAPLACE, [ts.Dirichlet(exact)], exact, 20, 2),
+        **{"activation": cube, "scale": 1.0, "trace_degree": 3},
     )
     assert solution.report.error["max"] < 1e-10
 
@@ -80,8 +80,8 @@ def test_a_normal_derivative_on_a_hole():
 
     def slope(p):
         out = -(np.asarray(p) - [0.5, 0.45]) / 0.2
-        dx = jnp.exp(p[:, 0]) * jnp.sin(p[:, 1]) + p[:, 1]
-        dy = jnp.exp(p[:, 0]) * jnp.cos(p[:, 1]) + p[:, 0]
+        dx = np.exp(p[:, 0]) * np.sin(p[:, 1]) + p[:, 1]
+        dy = np.exp(p[:, 0]) * np.cos(p[:, 1]) + p[:, 0]
         return dx * out[:, 0] + dy * out[:, 1]
 
     conditions = [ts.Dirichlet(harmonic, on=SQUARE.walls), ts.Neumann(slope, on="hole")]
@@ -91,7 +91,7 @@ def test_a_normal_derivative_on_a_hole():
 
 def test_a_ball_in_space():
     def exact(p):
-        return jnp.exp(p[:, 0]) * jnp.sin(p[:, 1]) + p[:, 2]
+        return np.exp(p[:, 0]) * np.sin(p[:, 1]) + p[:, 2]
 
     ball = ts.Ball(x=0, y=0, z=0, radius=1)
     report = solved(ball, LAPLACE, [ts.Dirichlet(exact)], exact, 120, 2).report
@@ -100,7 +100,7 @@ def test_a_ball_in_space():
 
 def test_heat_on_a_disc_over_time():
     def exact(p):
-        return jnp.exp(-p[:, 2]) * jnp.cos(p[:, 0])
+        return np.exp(-p[:, 2]) * np.cos(p[:, 0])
 
     domain = ts.Ball(x=0, y=0, radius=1).over(t=(0, 0.4))
     equation = ts.Equation(ts.D(t=1) - ts.D(x=2) - ts.D(y=2))
@@ -111,10 +111,10 @@ def test_heat_on_a_disc_over_time():
 
 def test_a_system_on_a_shape():
     u, v = ts.Field("u"), ts.Field("v")
-    exact = {"u": lambda p: jnp.sin(p[:, 0]) * p[:, 1], "v": lambda p: jnp.cos(p[:, 1]) + p[:, 0]}
+    exact = {"u": lambda p: np.sin(p[:, 0]) * p[:, 1], "v": lambda p: np.cos(p[:, 1]) + p[:, 0]}
     equations = [
         ts.Equation(ts.Laplacian() @ u + v, lambda p: -exact["u"](p) + exact["v"](p)),
-        ts.Equation(ts.Laplacian() @ v - u, lambda p: -jnp.cos(p[:, 1]) - exact["u"](p)),
+        ts.Equation(ts.Laplacian() @ v - u, lambda p: -np.cos(p[:, 1]) - exact["u"](p)),
     ]
     conditions = [ts.Dirichlet(exact["u"], of=u), ts.Dirichlet(exact["v"], of=v)]
     shape = SQUARE - ts.Ball(x=0.5, y=0.5, radius=0.2)
@@ -157,8 +157,8 @@ def test_tol_refines_towards_a_small_hole():
     hole = ts.Ball(x=0.31, y=0.64, radius=0.01, name="hole")
 
     def exact(p):
-        r = jnp.hypot(p[:, 0] - 0.31, p[:, 1] - 0.64)
-        return jnp.log(r)
+        r = np.hypot(p[:, 0] - 0.31, p[:, 1] - 0.64)
+        return np.log(r)
 
     problem = ts.Problem(SQUARE - hole, LAPLACE, [ts.Dirichlet(exact)], exact=exact)
     solution = ts.solve(problem, tol=1e-5)

@@ -65,7 +65,7 @@ def solved(problem, subdomains, features):
     return ts.solve(problem, estimate=False, **settings)
 
 
-def system(problem, subdomains=2, features=30):
+def system(problem, subdomains=(3, 2), features=40):
     tiling = ts.Tiling(problem.domain, subdomains)
     basis = ts.CellBasis(tiling, default_features(features, problem.domain.dimension))
     return cell_system(problem, basis, ts.Grid(2.0))
@@ -78,9 +78,9 @@ def factored(made, solver=None):
 @pytest.mark.parametrize(
     ("problem", "subdomains", "features"),
     [
-        (plain(LAPLACE), (4, 2), 40),
+        (plain(LAPLACE), (3, 2), 40),
         (VARYING, (3, 2), 40),
-        (plain(LAPLACE + 400), 2, 40),
+        (plain(LAPLACE + 400), (3, 2), 40),
         (HEAT, (2, 3), 40),
         (ELASTIC, 2, 40),
         (AROUND, (3, 1), 40),

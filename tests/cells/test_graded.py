@@ -157,7 +157,7 @@ def test_a_march_takes_graded_slabs():
     heat = ts.Problem(
         ts.Box(x=(0, 1), t=(0, 0.4)),
         ts.Equation(ts.D(t=1) - ts.D(x=2)),
-        [ts.Dirichlet(0.0), ts.Initial(lambda p: jnp.sin(jnp.pi * p[:, 0]))],
+        [ts.Dirichlet(0.0), ts.Initial(lambda p: np.sin(np.pi * p[:, 0]))],
         exact=lambda p: np.sin(np.pi * p[:, 0]) * np.exp(-(np.pi**2) * p[:, 1]),
     )
     edges = ([0, 0.25, 1], 2)
@@ -235,7 +235,7 @@ def test_a_full_shelf_lets_go_of_what_was_used_longest_ago():
     shelf = Shelf(most=3 * 80)
     for name in (b"a", b"b", b"c"):
         shelf.put_join(name, (np.zeros(10), None))
-    assert shelf.join(b"a") is not None
+    shelf.join(b"a")
     shelf.put_join(b"d", (np.zeros(10), None))
     assert [shelf.join(name) is not None for name in (b"a", b"b", b"c", b"d")] == [1, 0, 1, 1]
     assert shelf.cell(b"a") is None, "cells and groups of them have names of their own"
@@ -263,11 +263,11 @@ def test_an_integral_is_the_same_with_and_without_a_shelf():
     """Its rows are scaled by how many boxes there are."""
     mean = float(on(ts.Tiling(PLANE, 4), SMOOTH, features=60, estimate=False).integral())
     sides = [
-        ts.Neumann(lambda p, s=s: s * 3 * jnp.cos(3 * p[:, 0] + 1) * jnp.cos(2 * p[:, 1]), on=face)
+        ts.Neumann(lambda p, s=s: s * 3 * np.cos(3 * p[:, 0] + 1) * np.cos(2 * p[:, 1]), on=face)
         for s, face in ((-1, "xmin"), (1, "xmax"))
     ]
     sides += [
-        ts.Neumann(lambda p, s=s: -s * 2 * jnp.sin(3 * p[:, 0] + 1) * jnp.sin(2 * p[:, 1]), on=face)
+        ts.Neumann(lambda p, s=s: -s * 2 * np.sin(3 * p[:, 0] + 1) * np.sin(2 * p[:, 1]), on=face)
         for s, face in ((-1, "ymin"), (1, "ymax"))
     ]
     problem = stated(PLANE, -ts.Laplacian(), waves, *sides, ts.Integral(mean))
@@ -292,7 +292,6 @@ def test_integrals_over_boxes_of_different_size_are_exact(shape):
     assert float(solution.integral()) == pytest.approx(whole, abs=1e-12)
 
 
-@pytest.mark.usefixtures("second_opinions")
 def test_four_dimensions_have_an_estimate_too():
     box = ts.Box(x=(0, 1), y=(0, 1), z=(0, 1), w=(0, 1))
     problem = ts.Problem(box, ts.Equation(ts.Identity(), 1.0), exact=lambda p: 1 + 0 * p[:, 0])
@@ -304,7 +303,7 @@ def test_four_dimensions_have_an_estimate_too():
         trace_degree=1,
         estimate=True,
     )
-    assert solution.report.error_estimate is not None
+    assert solution.report.error["l2_relative"] <= solution.report.error_estimate <= 1e-12
 
 
 def test_enrichment_is_asked_only_in_boxes_that_have_it():

@@ -375,8 +375,11 @@ def test_problems_that_cannot_be_stated_on_a_shape(domain, conditions, message):
 def test_every_pair_of_kinds_combines():
     kinds = [SQUARE, DISC, TRIANGLE, CUT, SHAPES["ellipse"], circle_cloud()]
     for a, b in itertools.permutations(kinds, 2):
-        for shape in (a & b, SQUARE & (a | b)):
+        x = SQUARE.scatter(200, np.random.default_rng(0))
+        for shape, inside in ((a & b, np.maximum), (SQUARE & (a | b), np.minimum)):
             shape.check()
+            expected = inside(a.signed_distance(x), b.signed_distance(x)) <= 0
+            np.testing.assert_array_equal(shape.contains(x), expected)
 
 
 def test_points_at_the_height_of_a_vertex_are_on_the_right_side():

@@ -260,7 +260,8 @@ def test_stops_short_of_convergence_have_names_and_advice(random_pattern, solver
 
     stopped = run(tight(solver, atol=0, btol=0, max_iterations=3), A, b, progress=interrupt)
     assert (stopped.stop, stopped.iterations) == (Stop.INTERRUPTED, 3)
-    assert np.all(np.isfinite(stopped.x))
+    whole = run(tight(solver, atol=0, btol=0, max_iterations=3), A, b)
+    np.testing.assert_array_equal(stopped.x, whole.x)
 
 
 @pytest.mark.parametrize("solver", [LSQR(), LSMR()], ids=label)
@@ -273,10 +274,11 @@ def test_a_plateau_is_called_stagnation(random_pattern, solver):
 @pytest.mark.parametrize("solver", [LSQR(), LSMR()], ids=label)
 def test_overflow_is_named_and_leaves_no_nan(random_pattern, solver):
     A, b = random_pattern(12)
-    result = run(solver, A.scale_rows(np.full(ROWS, 1e200)), b)
+    huge = A.scale_rows(np.full(ROWS, 1e200))
+    result = run(solver, huge, b)
     assert result.stop == Stop.NOT_FINITE
     assert "huge values" in result.advice
-    assert np.all(np.isfinite(result.x)) and np.isfinite(result.residual_norm)
+    assert result.residual_norm == pytest.approx(np.linalg.norm(huge.to_dense() @ result.x - b))
 
 
 def test_a_poisoned_preconditioner_is_named_and_leaves_no_nan(random_pattern):
@@ -286,7 +288,7 @@ def test_a_poisoned_preconditioner_is_named_and_leaves_no_nan(random_pattern):
     poisoned = state.preconditioner.scale_rows(np.where(np.arange(COLUMNS) == 1, np.nan, 1.0))
     result = solver.solve(dataclasses.replace(state, preconditioner=poisoned), b)
     assert (result.stop, result.iterations) == (Stop.NOT_FINITE, 1)
-    assert np.all(np.isfinite(result.x)) and np.isfinite(result.residual_norm)
+    assert result.residual_norm == pytest.approx(np.linalg.norm(A.to_dense() @ result.x - b))
 
 
 @every_solver
@@ -328,18 +330,14 @@ def relative(unit, target, x):
     return jnp.linalg.norm(x / unit - target)
 
 
-def distance(target, x):
-    return jnp.linalg.norm(x - target)
-
-
 @every_solver
 def test_a_forced_run_measures_errors_and_the_default_rule(random_pattern, solver):
     A, b = random_pattern(13)
     target = np.asarray(run(tight(solver), A, b).x)
-    monitor = jax.tree_util.Partial(distance, jnp.asarray(target))
+    monitor = jax.tree_util.Partial(relative, 1.0, jnp.asarray(target))
     forced = tight(solver, atol=0, btol=0, max_iterations=6, track_every=1)
     result = run(forced, A, b, monitor=monitor)
-    assert np.all(np.isfinite(result.history.error))
+    assert len(result.history.error) == result.iterations == 6
     assert result.history.error[-1] == pytest.approx(float(monitor(result.x)), abs=1e-14)
     iteration, error = result.rule
     assert error == result.history.error[iteration - 1]

@@ -70,7 +70,6 @@ def test_it_solves_random_block_patterns(data):
     x, residual = state.solve(b)
     dense = A.to_dense()
     best = np.linalg.norm(dense @ dense_solution(A, b) - b) if start else np.linalg.norm(b)
-    assert np.all(np.isfinite(x))
     assert residual == pytest.approx(np.linalg.norm(dense @ x - b), abs=1e-9)
     assert np.linalg.norm(dense @ x - b) <= best * (1 + 1e-9) + 1e-9
 
@@ -203,8 +202,8 @@ def test_redundant_columns_are_found_at_the_merge_that_reveals_them():
     state = ts.NestedQR(leaf=3).init(A)
     x, residual = state.solve(b)
     assert sum(state.dropped.values()) == 1
-    assert np.all(np.isfinite(x))
-    assert residual == pytest.approx(np.linalg.norm(dense @ dense_solution(A, b) - b))
+    best = np.linalg.norm(dense @ dense_solution(A, b) - b)
+    assert residual == pytest.approx(best) == np.linalg.norm(dense @ x - b)
 
 
 def test_a_looser_tolerance_drops_more_and_keeps_the_residual_close():
@@ -337,15 +336,15 @@ def pretended_gpu(monkeypatch):
 
 
 def test_fronts_on_the_device_give_the_same_answers(pretended_gpu):
-    A = grid_matrix((6, 6), 1, 4, 9)
-    B = np.random.default_rng(11).standard_normal((A.shape[0], 2))
+    A = grid_matrix((4, 4), 1, 4, 9)
+    b = np.random.default_rng(11).standard_normal(A.shape[0])
     made = ts.NestedQR(leaf=16).init(A)
     assert isinstance(made.factors, DeviceFactors)
-    assert len(made.plan.fronts) > 5
-    x, residual = made.solve(B)
-    expected = dense_solution(A, B)
+    assert [front.level for front in made.plan.fronts] == [1, 1, 0]
+    x, residual = made.solve(b)
+    expected = dense_solution(A, b)
     assert np.allclose(x, expected, rtol=0, atol=1e-11 * np.abs(expected).max())
-    assert residual == pytest.approx(np.linalg.norm(A.to_dense() @ expected - B))
+    assert residual == pytest.approx(np.linalg.norm(A.to_dense() @ expected - b))
 
 
 def test_dependent_columns_are_found_on_the_device_too(pretended_gpu, monkeypatch):
@@ -367,12 +366,14 @@ def test_dependent_columns_are_found_on_the_device_too(pretended_gpu, monkeypatc
 
 
 def test_fronts_with_fewer_rows_than_columns_on_the_device(pretended_gpu):
-    A = grid_matrix((12,), 1, 3, 4, seed=3)
-    b = np.random.default_rng(15).standard_normal(A.shape[0])
-    x, residual = ts.NestedQR(leaf=3).init(A).solve(b)
-    expected = dense_solution(A, b)
+    A = grid_matrix((6,), 1, 3, 4, seed=3)
+    B = np.random.default_rng(15).standard_normal((A.shape[0], 2))
+    made = ts.NestedQR(leaf=3).init(A)
+    assert (8, 9) in [front.shape for front in made.plan.fronts]
+    x, residual = made.solve(B)
+    expected = dense_solution(A, B)
     assert np.allclose(x, expected, rtol=0, atol=1e-9 * np.abs(expected).max())
-    assert residual == pytest.approx(np.linalg.norm(A.to_dense() @ expected - b))
+    assert residual == pytest.approx(np.linalg.norm(A.to_dense() @ expected - B))
 
 
 def test_padded_sizes_are_few_and_at_least_the_size():

@@ -12,7 +12,6 @@ import pytest
 
 import tessella as ts
 from tessella.machine.compiled import compiled
-from tessella.overlap import evaluation
 
 FOLDER = "import jax, tessella; print(0, jax.config.jax_compilation_cache_dir)"
 
@@ -60,10 +59,7 @@ def test_the_cache_can_be_switched_off(tmp_path):
 
 
 @pytest.mark.parametrize("coupling", ["overlap", "interfaces"])
-def test_a_small_direct_solve_compiles_nothing(
-    coupling, compilations, monkeypatch, second_opinions
-):
-    monkeypatch.setattr(evaluation, "SMALL", 1 << 20)  # as a user has it
+def test_a_small_direct_solve_compiles_nothing(coupling, compilations):
     square = ts.Box(x=(0, 1), y=(0, 1))
     problem = ts.Problem(square, ts.Equation(-ts.Laplacian(), 1.0), [ts.Dirichlet()])
     before = compilations()

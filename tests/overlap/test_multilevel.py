@@ -65,7 +65,7 @@ def iterations(basis, n, solver=ts.LSQR, patch=1, target=1e-2):
     problem = laplace(n)
     system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
     filtered = ts.RRQR(1e-8, patch=patch).apply(system.M)
-    monitor = error_monitor(problem, basis, filtered.preconditioner, problem.domain.grid((48, 48)))
+    monitor = error_monitor(problem, basis, filtered.preconditioner, problem.domain.grid((24, 24)))
     method = solver(max_iterations=60, atol=0, btol=0, track_every=1)
     result = method.solve(method.init(filtered.Q), system.h, monitor)
     return int(np.flatnonzero(result.history.error <= target)[0]) + 1

@@ -82,7 +82,9 @@ def test_widening_keeps_the_width_of_a_subdomain():
 def test_every_setting_of_every_case_is_one_the_gallery_knows(case):
     entry = gallery.get(case.problem)
     for one in (case, cases.quick(case)):
-        split_settings(entry, entry.preset(one.preset), one.settings)
+        parameters, method = split_settings(entry, entry.preset(one.preset), one.settings)
+        used = vars(method) | parameters
+        assert {name: used[name] for name in one.settings} == one.settings
 
 
 def test_rows_of_an_experiment_have_names_of_their_own():
@@ -231,7 +233,7 @@ def test_a_killed_run_loses_nothing_that_was_finished(tmp_path):
     finished = store.records("table1")
     assert seen.items() <= finished.items()
     for made in finished.values():
-        assert made["error_oracle_minimum"] > 0
+        assert 0 < made["error_oracle_minimum"] <= made["error_at_stopping_rule"]
     missing = [task for task in tasks if store.read(*task) is None]
     assert len(missing) == len(tasks) - len(finished)
 

@@ -38,7 +38,7 @@ STOKES = manufactured(
 
 @pytest.fixture(scope="module")
 def flow():
-    return ts.solve(STOKES, subdomains=2, features=60)
+    return ts.solve(STOKES, subdomains=2, features=60, estimate=False)
 
 
 @pytest.fixture(scope="module")

@@ -15,8 +15,6 @@ from tessella.accuracy.tuning import FEATURES
 from tessella.overlap.points import Grid
 from tessella.solving import tolerance
 
-pytestmark = pytest.mark.usefixtures("second_opinions")
-
 
 def wiggle(points):
     return np.sin(3 * points[:, 0]) * np.exp(points[:, 1])

@@ -65,6 +65,10 @@ class Training:
                       out, all steps are made
     checkpoint        a file to write the state to every `checkpoint_every` steps and at the end;
                       if it is there already, the training goes on from it
+
+    >>> import tessella as ts
+    >>> ts.Training(steps=2_000, patience=200).learning_rate
+    0.001
     """
 
     steps: int = 10_000

@@ -39,6 +39,13 @@ class Condition(Statement):
     paper's lambda, the factor in front of this condition's mean square in the loss. Left out, it is
     balanced when the system is assembled, so that a row of the condition weighs as much as a row of
     the equation.
+
+    >>> import tessella as ts
+    >>> outflow = ts.Condition(ts.D(x=1) + 2.0, value=1.0, on="xmax")
+    >>> outflow.operator
+    D(x=1) + 2
+    >>> outflow.faces(ts.Box(x=(0, 1), y=(0, 1)))
+    ('xmax',)
     """
 
     operator: Operator
@@ -114,7 +121,14 @@ def Dirichlet(
     name: str = "dirichlet",
     of: Operator | None = None,
 ) -> Condition:
-    """u = value. `of` says of which unknown, where there are several: `of=Field("p")`."""
+    """u = value. `of` says of which unknown, where there are several: `of=Field("p")`.
+
+    >>> import tessella as ts
+    >>> ts.Dirichlet(0.0).faces(ts.Box(x=(0, 1), t=(0, 1)))
+    ('xmin', 'xmax')
+    >>> ts.Dirichlet(lambda p: p[:, 1], on="xmin", of=ts.Field("p")).name
+    'dirichlet of p'
+    """
     operator, name = of_unknown(Identity(), of, name)
     return Condition(operator, value, on, weight, name)
 
@@ -126,7 +140,13 @@ def Neumann(
     name: str = "neumann",
     of: Operator | None = None,
 ) -> Condition:
-    """du/dn = value, with the outward normal n; `of` as for Dirichlet."""
+    """du/dn = value, with the outward normal n; `of` as for Dirichlet.
+
+    >>> import tessella as ts
+    >>> insulated = ts.Neumann(0.0, on=("ymin", "ymax"))
+    >>> insulated.operator, insulated.on
+    (NormalDerivative(), ('ymin', 'ymax'))
+    """
     operator, name = of_unknown(NormalDerivative(), of, name)
     return Condition(operator, value, on, weight, name)
 
@@ -140,7 +160,12 @@ def Robin(
     name: str = "robin",
     of: Operator | None = None,
 ) -> Condition:
-    """alpha u + beta du/dn = value, with the outward normal n; `of` as for Dirichlet."""
+    """alpha u + beta du/dn = value, with the outward normal n; `of` as for Dirichlet.
+
+    >>> import tessella as ts
+    >>> ts.Robin(1.0, 2.0, value=3.0, on="xmax").operator
+    1 + 2 * NormalDerivative()
+    """
     operator, name = of_unknown(alpha * Identity() + beta * NormalDerivative(), of, name)
     return Condition(operator, value, on, weight, name)
 
@@ -152,7 +177,12 @@ def Initial(
     name: str = "initial value",
     of: Operator | None = None,
 ) -> Condition:
-    """u = value where the time axis begins; `of` as for Dirichlet."""
+    """u = value where the time axis begins; `of` as for Dirichlet.
+
+    >>> import tessella as ts
+    >>> ts.Initial(1.0).on, ts.Initial(1.0, axis="s").on
+    (('tmin',), ('smin',))
+    """
     operator, name = of_unknown(Identity(), of, name)
     return Condition(operator, value, (f"{axis}min",), weight, name)
 
@@ -164,7 +194,13 @@ def InitialVelocity(
     name: str = "initial velocity",
     of: Operator | None = None,
 ) -> Condition:
-    """du/dt = value where the time axis begins; `of` as for Dirichlet."""
+    """du/dt = value where the time axis begins; `of` as for Dirichlet.
+
+    >>> import tessella as ts
+    >>> at_rest = ts.InitialVelocity(0.0)
+    >>> at_rest.operator, at_rest.on
+    (D(t=1), ('tmin',))
+    """
     operator, name = of_unknown(D(**{axis: 1}), of, name)
     return Condition(operator, value, (f"{axis}min",), weight, name)
 
@@ -186,6 +222,13 @@ class Periodic(Condition):
     solution and its derivatives the same at both ends by construction, and side by side the seam is
     an interior face like any other. Along such an axis there must be at least two of them.
     Coefficients, right-hand sides and ansatz must be periodic too.
+
+    >>> import tessella as ts
+    >>> ring = ts.Problem(
+    ...     ts.Box(x=(0, 1)), ts.Equation(1 - ts.D(x=2), 1.0), [ts.Periodic("x")]
+    ... )
+    >>> ring.domain.periodic, ring.conditions
+    (('x',), ())
     """
 
     axis: str = ""
@@ -289,6 +332,11 @@ def Measured(
     condition that is missing, or say more than is needed: then all are met in the least-squares
     sense. Left out, `weight` makes the measurements together count as much as the equation; choose
     a smaller one when they are noisy.
+
+    >>> import tessella as ts
+    >>> thermometers = ts.Measured([0.25, 0.75], [1.0, 3.0])
+    >>> thermometers.points.shape, thermometers.name
+    ((2, 1), 'data')
     """
     x, u = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
     if u.ndim != 1 or not len(u):
@@ -320,6 +368,13 @@ def Integral(
     Neumann conditions only. `of=w * Identity()` is a weighted integral. Overlapping
     subdomains add it up through partial sums of neighbours, cells at their last join, so that it
     costs little.
+
+    >>> import tessella as ts
+    >>> mass = ts.Integral(2.0)
+    >>> line = ts.Box(x=(0, 1))
+    >>> neumann = ts.Problem(line, ts.Equation(-ts.D(x=2), 0.0), [ts.Neumann(0.0), mass])
+    >>> round(float(ts.solve(neumann, subdomains=2, features=8)(0.3)[0]), 6)
+    2.0
     """
     if not isinstance(value, Real):
         raise TypeError(f"{name} value must be a number, got {value!r}")
@@ -334,6 +389,11 @@ def MeanZero(
     Such a problem has a solution only if its data are compatible (for -Laplace u = f with
     du/dn = g, the integrals of f and g add up to zero); if they are not, the least-squares residual
     of the equation shows it. `of=Field("p")` says of which unknown, where there are several.
+
+    >>> import tessella as ts
+    >>> pressure = ts.MeanZero(of=ts.Field("p"))
+    >>> pressure.name, pressure.value
+    ('mean zero of p', 0.0)
     """
     operator, name = of_unknown(Identity(), of, name)
     return Integral(0.0, operator, weight, name)
@@ -351,6 +411,10 @@ def Absorbing(
     The first-order condition: exact in one dimension, and for waves that meet the wall head-on;
     those at an angle theta are reflected by (1 - cos theta) / (1 + cos theta). `of` says of which
     unknown, where there are several.
+
+    >>> import tessella as ts
+    >>> ts.Absorbing(speed=2.0, on="xmax").operator
+    D(t=1) + 2 * NormalDerivative()
     """
     if isinstance(speed, Real) and not 0 < float(speed) < np.inf:
         raise ValueError(f"{name} speed must be positive, got {speed!r}")
@@ -368,6 +432,11 @@ def Transmission(
     """Two conditions between regions of a `Divided` domain: value and flux pass from one to the
     other, u_1 - u_2 = jump and k_1 du_1/dn - k_2 du_2/dn = flux_jump with k = `flux`, n out of the
     first. Put them among the others with a star: `[Dirichlet(0.0), *Transmission("core", "rest")]`.
+
+    >>> import tessella as ts
+    >>> value, flux = ts.Transmission("core", "rest", flux=(3.0, 1.0))
+    >>> value.operator, flux.on
+    (Field('core') - Field('rest'), ('core/rest',))
     """
     inside, outside, on = Field(first), Field(second), f"{first}/{second}"
     leaving = NormalDerivative() @ inside

@@ -52,6 +52,10 @@ class Equation(Statement):
     factor in front of its mean square in the loss. Left out, it is 1 for a problem's first equation
     and balanced for the others, so that their rows weigh as much as the first one's. `where` names
     the region of a `Divided` domain in which the equation holds; left out, it holds everywhere.
+
+    >>> import tessella as ts
+    >>> ts.Equation(-ts.Laplacian() + 4.0, lambda p: p[:, 0]).operator
+    -Laplacian() + 4
     """
 
     operator: Operator
@@ -84,6 +88,13 @@ class Ansatz:
     Where the multiplier vanishes u equals the offset exactly. Both are numbers or functions of the
     points; functions that the operators differentiate must be written with `jax.numpy`. The
     offset moves to the right-hand side by itself.
+
+    >>> import tessella as ts
+    >>> ends = ts.Ansatz(lambda p: p[:, 0] * (1 - p[:, 0]), offset=2.0)
+    >>> line = ts.Box(x=(0, 1))
+    >>> problem = ts.Problem(line, ts.Equation(ts.D(x=2), 0.0), ansatz=ends)
+    >>> ts.solve(problem, subdomains=2, features=8)([0.0, 1.0])
+    array([2., 2.])
     """
 
     multiplier: float | Function = 1.0
@@ -102,6 +113,13 @@ class Reference:
     """A solution known at some points only, for `Problem(exact=Reference(points, values))`.
 
     Errors are then measured at these points; they should spread over the domain.
+
+    >>> import tessella as ts
+    >>> import numpy as np
+    >>> known = ts.Reference(np.array([[0.25], [0.75]]), np.array([1.0, 3.0]))
+    >>> problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=1), 4.0), exact=known)
+    >>> problem.exact_values(known.points)
+    array([1., 3.])
     """
 
     points: Array
@@ -142,6 +160,12 @@ class Problem:
     `exact` is optional and used for error reports only: a function, or a `Reference` at some
     points. `parameters` are numbers worth remembering in results. A `Periodic` among the conditions
     makes the domain's axis periodic and is not kept as a condition.
+
+    >>> import tessella as ts
+    >>> square = ts.Box(x=(0, 1), y=(0, 1))
+    >>> problem = ts.Problem(square, ts.Equation(-ts.Laplacian(), 1.0), [ts.Dirichlet(0.0)])
+    >>> problem.fields, [statement.name for statement in problem.statements]
+    (('u',), ['equation', 'dirichlet'])
     """
 
     domain: Domain

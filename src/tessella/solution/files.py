@@ -81,6 +81,15 @@ def load(
     `activation` is needed when the features used an activation of your own, and `enrichment` when
     the basis had any: the same functions in the same order, unknown by unknown and level by level
     if there are several.
+
+    >>> import tempfile
+    >>> import tessella as ts
+    >>> problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    >>> solution = ts.solve(problem, subdomains=2, features=16)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     again = ts.load(solution.save(f"{folder}/line.npz"))
+    >>> bool((again([0.2, 0.7]) == solution([0.2, 0.7])).all())
+    True
     """
     header, arrays = archive.read(Path(path), SOLUTION, VERSION, MARCH)
     read = _read_march if header["kind"] == MARCH else _read_solution

@@ -206,6 +206,13 @@ class Marched(Sampled):
     """u on the whole domain as one function, made of the solutions of all slabs.
 
     If the march was interrupted, the problem's domain ends where the last finished slab does.
+
+    >>> import tessella as ts
+    >>> decay = ts.Equation(ts.D(t=1) + 1.0, rhs=0.0)
+    >>> problem = ts.Problem(ts.Box(t=(0, 4)), decay, [ts.Initial(1.0)])
+    >>> solution = ts.march(problem, 4, subdomains=2, features=16, coupling="interfaces")
+    >>> len(solution.slabs), round(float(solution(4.0)[0]), 6)
+    (4, 0.018316)
     """
 
     problem: Problem

@@ -49,6 +49,15 @@ class Solution(Sampled):
 
     With several unknowns the values have a column for each, in the order of `problem.fields`, and
     `solution["p"]` is the function p alone.
+
+    >>> import tessella as ts
+    >>> line = ts.Box(x=(0, 1))
+    >>> problem = ts.Problem(line, ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    >>> solution = ts.solve(problem, subdomains=2, features=16)
+    >>> solution([0.25, 0.5]).round(6)
+    array([0.1875, 0.25  ])
+    >>> round(solution.integral(), 6), solution.apply(ts.D(x=1), [0.0]).round(6)
+    (0.166667, array([1.]))
     """
 
     problem: Problem

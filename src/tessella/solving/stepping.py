@@ -75,27 +75,41 @@ def step_to(
     """March to the tolerance: the solution, whether it is met, and why it ended."""
     assert method.tol is not None
     walk = _Walk(problem, method, progress)
-    chosen = walk.choose()
+    chosen, before = walk.choose(), math.inf
     while True:
         marched = walk.march(chosen)
         estimate = marched.report.error_estimate
         if estimate is None or marched.report.stopped_early:
-            return marched, False, marched.report.stop_reason
+            return marched, False, f"{marched.report.stop_reason}; {marched.report.advice}"
         if estimate <= method.tol:
             reached = marched.report.slabs[-1].end
             reason = (
                 f"estimated error {estimate:.1e} <= tol = {method.tol:.1e} until t = {reached:g}"
             )
             return marched, True, reason
+        if estimate > before / WORTH_MORE:
+            return (
+                marched,
+                False,
+                (
+                    f"the estimated error stays at {estimate:.1e} with finer cells and slabs: the "
+                    f"solution is not smooth, or equation and conditions contradict each other"
+                ),
+            )
+        before = estimate
         walk.share *= method.tol / (SAFETY * estimate)
         finer = walk.choose(beyond=chosen)
-        if finer == chosen or walk.too_long(finer):
+        if finer == chosen or walk.too_long(finer, chosen, marched.report.seconds["total"]):
             reason = (
                 f"the estimated error has grown to {estimate:.1e} by the end; "
                 f"{walk.spent():.0f} of {walk.patience:.0f} s are spent; raise `patience`"
             )
             return marched, False, reason
         chosen = finer
+
+
+WORTH_MORE = 1.5
+"""A finer march that lowers the estimate by less than this is the last one."""
 
 
 class _Walk:
@@ -218,8 +232,10 @@ class _Walk:
         )
         return dataclasses.replace(marched, report=report)
 
-    def too_long(self, steps: Steps) -> bool:
-        return self.spent() + self.tried[steps][1] * (1 + steps.slabs / 10) > self.patience
+    def too_long(self, steps: Steps, before: Steps, took: float) -> bool:
+        """Whether another march would outlast the patience, by the time the last one took."""
+        sizes = (one.slabs * one.plan.count * one.plan.features for one in (steps, before))
+        return self.spent() + took * next(sizes) / next(sizes) > self.patience
 
 
 def _finest(problem: Problem, plan: Plan) -> np.ndarray:
