@@ -117,3 +117,66 @@ def test_rates_are_the_roots_of_the_symbol():
     heat = ts.Problem(ts.Box(x=(0, 1), t=(0, 1)), ts.Equation(ts.D(t=1) - 2 * ts.D(x=2)))
     rate, turns = turning_rate(heat, np.array([3.0, 0.0]))
     assert (rate, turns) == (pytest.approx(18.0), False)
+
+
+CARRIED = ts.Equation(ts.D(t=1) + ts.D(x=1))
+
+
+def carried(exact, x, T, *conditions):
+    domain = ts.Box(x=(0, x), t=(0, T))
+    return ts.Problem(domain, CARRIED, [*conditions, ts.Initial(exact)], exact=exact)
+
+
+def test_an_error_that_has_left_the_domain_still_counts():
+    """A pulse that enters late and is gone at the end."""
+
+    def exact(p):
+        late = jnp.exp(-(((p[:, 0] - p[:, 1] + 2) / 0.01) ** 2))
+        return jnp.sin(6 * (p[:, 0] - p[:, 1])) + late
+
+    problem = carried(exact, 2, 6.0, ts.Dirichlet(exact, on="xmin"))
+    report = ts.solve(problem, tol=1e-4, patience=5).report
+    true = report.error["l1_normalised"]
+    assert report.stop_reason == "tolerance not met" or true <= 3e-4
+    assert report.error_estimate > true / 10
+
+
+def test_a_wall_too_many_is_not_called_met():
+    def exact(p):
+        return jnp.sin(2 * jnp.pi * (p[:, 0] - p[:, 1]))
+
+    walls = [ts.Dirichlet(exact, on="xmin"), ts.Dirichlet(0.0, on="xmax", name="wall")]
+    report = ts.solve(carried(exact, 1, 2.0, *walls), tol=1e-3, patience=5).report
+    assert report.stop_reason == "tolerance not met"
+
+
+def test_needles_that_travel_are_seen():
+    def exact(p):
+        return sum(jnp.exp(-(((p[:, 0] - p[:, 1] - 0.3 + n) / 0.002) ** 2)) for n in range(-1, 2))
+
+    report = ts.solve(carried(exact, 1, 0.5, ts.Periodic("x")), tol=1e-3, patience=10).report
+    assert report.error["l1_normalised"] <= 3e-3 or report.stop_reason == "tolerance not met"
+    assert report.error_estimate > report.error["l1_normalised"] / 10
+
+
+def test_smooth_waves_need_one_cell_and_get_two():
+    def exact(p):
+        return jnp.sin(3 * (p[:, 0] - p[:, 1]))
+
+    problem = carried(exact, 1, 4.0, ts.Dirichlet(exact, on="xmin"))
+    assert ts.solve(problem, tol=1e-6).report.error["l1_normalised"] < 1e-6
+
+
+def test_what_a_wave_lacks_is_named():
+    start = [ts.Initial(lambda p: jnp.sin(3 * p[:, 0])), ts.InitialVelocity()]
+    problem = ts.Problem(ts.Box(x=(0, 1), t=(0, 2)), ts.Equation(ts.D(t=2) - ts.D(x=2)), start)
+    report = ts.solve(problem, tol=1e-2, patience=3).report
+    assert report.stop_reason == "tolerance not met"
+    assert "add a condition on xmin or xmax" in report.advice
+
+
+def test_a_wave_solved_by_its_name_is_saved_and_loaded(tmp_path):
+    solution = ts.gallery.get("wave").solve(tol=1e-2)
+    path = solution.save(tmp_path / "wave.npz")
+    points = np.array([[0.1, 0.2, 0.3], [-0.5, 0.4, 0.1]])
+    np.testing.assert_array_equal(ts.load(path)(points), solution(points))

@@ -12,6 +12,7 @@ ends, so that what accumulates is seen.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from numbers import Integral
 from typing import Any
@@ -116,8 +117,9 @@ def march_with(
     parts: Parts,
     method: Method,
     progress: Progress | None = None,
+    deadline: float = math.inf,
 ) -> Marched:
-    """Slab after slab between these times, each with the same parts."""
+    """Slab after slab between these times, each with the same parts, until a time of the clock."""
     watch, slabs = Stopwatch(), len(ends) - 1
     walk = _Walk(problem, parts, method, progress)
     reason, advice = f"reached t = {ends[-1]:g}", ""
@@ -138,6 +140,10 @@ def march_with(
             break
         if progress is not None:
             progress(k + 1, slabs, walk.figures[-1].residual)
+        if time.perf_counter() > deadline and k + 1 < slabs:
+            reason = f"out of patience after slab {k + 1} of {slabs}"
+            advice = f"kept until t = {ends[k + 1]:g}; raise `patience`"
+            break
     reached = until(problem, walk.figures[-1].end)
     report = MarchReport(walk.solutions[0].report, tuple(walk.figures), slabs, reason, advice)
     return _measured(Marched(reached, tuple(walk.solutions), report), watch)

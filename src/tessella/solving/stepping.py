@@ -75,7 +75,7 @@ def step_to(
     """March to the tolerance: the solution, whether it is met, and why it ended."""
     assert method.tol is not None
     walk = _Walk(problem, method, progress)
-    chosen, before = walk.choose(), math.inf
+    chosen, before, slow = walk.choose(), math.inf, 0
     while True:
         marched = walk.march(chosen)
         estimate = marched.report.error_estimate
@@ -87,15 +87,13 @@ def step_to(
                 f"estimated error {estimate:.1e} <= tol = {method.tol:.1e} until t = {reached:g}"
             )
             return marched, True, reason
-        if estimate > before / WORTH_MORE:
-            return (
-                marched,
-                False,
-                (
-                    f"the estimated error stays at {estimate:.1e} with finer cells and slabs: the "
-                    f"solution is not smooth, or equation and conditions contradict each other"
-                ),
+        slow = 0 if estimate < before / WORTH_MORE else slow + 1
+        if slow > PATIENT:
+            reason = (
+                f"the estimated error stays at {estimate:.1e} with finer cells and slabs: the "
+                f"solution is not smooth, or equation and conditions contradict each other"
             )
+            return marched, False, reason
         before = estimate
         walk.share *= method.tol / (SAFETY * estimate)
         finer = walk.choose(beyond=chosen)
@@ -108,8 +106,9 @@ def step_to(
         chosen = finer
 
 
-WORTH_MORE = 1.5
-"""A finer march that lowers the estimate by less than this is the last one."""
+WORTH_MORE, PATIENT = 1.5, 1
+"""Finer cells and slabs that lower the error by less than this, more than so often in a row, are
+the last ones."""
 
 
 class _Walk:
@@ -133,18 +132,20 @@ class _Walk:
     def choose(self, beyond: Steps | None = None) -> Steps:
         """The first way whose slabs together lose no more than their share: richer cells first,
         then more of them; `beyond` one that was not enough, whatever the first slab says."""
-        steps = beyond or self.steps_of(first_plan(self.blind))
+        steps = best = beyond or self.steps_of(first_plan(self.blind))
+        least, slow = math.inf, 0
         while True:
-            lost = self.lost(steps)
-            enough = lost * steps.slabs <= self.share and steps != beyond
-            if enough or self.spent() > self.patience / 2:
+            lost = self.lost(steps) * steps.slabs
+            slow = 0 if lost < least / WORTH_MORE else slow + 1
+            if lost < least:
+                least, best = lost, steps
+            if lost <= self.share and steps != beyond:
                 return steps
-            following = self.following(steps, lost)
-            if following is None:
-                return steps
-            steps = following
+            if self.spent() > self.patience / 3 or slow > PATIENT:
+                return best
+            steps = self.following(steps, lost / steps.slabs)
 
-    def following(self, steps: Steps, lost: float) -> Steps | None:
+    def following(self, steps: Steps, lost: float) -> Steps:
         """As many features as the last gain promises to be enough, or a good deal more; at the end
         of the ladder, cells of two thirds of the size."""
         plan, d = steps.plan, len(steps.plan.slabs)
@@ -226,7 +227,8 @@ class _Walk:
         first = slab_problem(self.blind, (float(ends[0]), float(ends[1])))
         parts = planned(first, steps.plan, self.method)
         kept = Method(test_grid=self.method.test_grid, estimate=True)
-        marched = march_with(self.problem, ends, parts, kept, self.progress)
+        deadline = self.started + self.patience
+        marched = march_with(self.problem, ends, parts, kept, self.progress, deadline)
         report = dataclasses.replace(
             marched.report, tolerance=self.method.tol, refinement=tuple(self.steps)
         )
