@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from tessella.linalg.lapack import (
+    add_gramians,
     cholesky,
     invert,
     pivoted_qr,
@@ -35,6 +36,17 @@ def test_matrices_that_are_not_positive_are_told(rng):
     G = positive(rng, 3, 6)
     G[1] -= 1e3 * np.eye(6)
     assert cholesky(G).tolist() == [True, False, True]
+
+
+def test_gramians_are_added_to_what_is_factored(rng):
+    M, G = rng.standard_normal((40, 3, 9)), positive(rng, 3, 9)
+    L, x = G.copy(), rng.standard_normal((3, 9, 2))
+    add_gramians(M, L)
+    assert cholesky(L).all()
+    found = x.copy()
+    solve_cholesky(L, found)
+    whole = G + M.transpose(1, 2, 0) @ M.transpose(1, 0, 2)
+    np.testing.assert_allclose(whole @ found, x, atol=1e-10)
 
 
 @pytest.mark.parametrize("n", [0, 1, 30, 130])

@@ -65,7 +65,7 @@ class Statement(NamedTuple):
     tables: tuple[tuple[jax.Array, ...], ...]
 
 
-class Crossing(NamedTuple):
+class PortRows(NamedTuple):
     """The rows of all ports, and which of a cell's ports (J, ports), numbers taken (J, in) and
     given (J, out) have a neighbour beyond."""
 
@@ -117,7 +117,7 @@ def _gram(statement: Statement, widths: Widths) -> jax.Array:
 
 
 @partial(jax.jit, static_argnames="widths", compiler_options=PROMPT)
-def map_cells(statements: tuple[Statement, ...], ports: Crossing, widths: Widths) -> Leaves:
+def map_cells(statements: tuple[Statement, ...], ports: PortRows, widths: Widths) -> Leaves:
     """The maps of all cells."""
     grams = jnp.stack([own.rows.T @ own.rows for own in ports.rows])
     B = jnp.concatenate([own.rows.T @ own.lifted for own in ports.rows], axis=1)
@@ -251,7 +251,7 @@ def device_factors(
         return None
     stated = tuple(_stated(space, part) for part in system.asked)
     statements, rows = jax.device_put((stated, rows))
-    ports = Crossing(rows, *plan.masks)
+    ports = PortRows(rows, *plan.masks)
     widths = tuple(draw.columns for draw in space.draws)
     leaves = map_cells(statements, ports, widths)
     merged = merge(leaves.T, plan)

@@ -27,7 +27,7 @@ from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
-from tessella.linalg.lapack import cholesky, solve_cholesky
+from tessella.linalg.lapack import add_gramians, cholesky, solve_cholesky
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.threads import in_parallel
@@ -145,7 +145,9 @@ class _Shared:
         numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
         key = (id(space), number, numbers)
         if key not in self._grams:
-            self._grams[key] = grams(space, [part], [[at]], [self.tables(space, number)])[0]
+            found = np.zeros((1, space.columns, space.columns))
+            add_grams(space, [part], [[at]], [self.tables(space, number)], found)
+            self._grams[key] = found[0]
         return self._grams[key]
 
     def together(self, kind: Kind) -> _Common:
@@ -239,8 +241,8 @@ class _Making:
         """Kinds with the same places."""
         kinds = self.kinds[own]
         at = [[kind.asked[place][1] for kind in kinds] for place in range(len(self.parts))]
-        G = grams(self.space, self.parts, at, self.tables, self.L[own])
-        G += self.common.gram
+        self.L[own] = self.common.gram
+        add_grams(self.space, self.parts, at, self.tables, self.L[own])
         self._solve(own)
 
     def _solve(self, own: slice) -> None:
@@ -283,15 +285,15 @@ def stacked_tables(space: Space, part: Asked) -> Stacked:
     return found
 
 
-def grams(
+def add_grams(
     space: Space,
     parts: Sequence[Asked],
     at: Sequence[Sequence[int]],
     tables: Sequence[Stacked],
-    out: Array | None = None,
-) -> Array:
-    """M^T M of the rows that statements ask of some cells, (cells, r, r); `at` are their positions
-    in every statement."""
+    G: Array,
+) -> None:
+    """Add M^T M of the rows that statements ask of some cells to one triangle of G (cells, r, r);
+    `at` are their positions in every statement."""
     height = sum(len(part.slot) for part in parts)
     whole = len(space.draws) == 1 and all(tables)
     M = (np.empty if whole else np.zeros)((height, len(at[0]), space.columns))
@@ -304,4 +306,4 @@ def grams(
             c /= space.units[f]
             columns = slice(space.starts[f], space.starts[f + 1])
             np.matmul(c.transpose(1, 0, 2), table, out=M[rows, :, columns])
-    return np.matmul(M.transpose(1, 2, 0), M.transpose(1, 0, 2), out=out)
+    add_gramians(M, G)

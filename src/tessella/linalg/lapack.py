@@ -71,6 +71,20 @@ def invert(D: Array) -> None:
 # --- Cholesky
 
 
+def add_gramians(M: Array, G: Array) -> None:
+    """Add M_i^T M_i for M (rows, count, n) to one triangle of G (count, n, n): the one that
+    `cholesky` reads."""
+    rows, count, n = M.shape
+    if not M.size:
+        return
+    assert M.flags.c_contiguous and G.flags.c_contiguous
+    routine, size, height, width = _routine("dsyrk", 10), _int(n), _int(rows), _int(count * n)
+    start, step, to, to_step = M.ctypes.data, M.strides[1], G.ctypes.data, G.strides[0]
+    for i in range(count):
+        own, at = start + i * step, to + i * to_step
+        routine(LOWER, PLAIN, size, height, ONE, own, width, ONE, at, size)
+
+
 def cholesky(G: Array) -> np.ndarray:
     """Overwrite one triangle of every symmetric matrix (count, n, n) by its Cholesky factor, and
     tell which have one."""
