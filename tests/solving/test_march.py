@@ -157,7 +157,7 @@ def test_shorter_slabs_converge_at_a_high_order():
 def test_the_estimate_follows_what_has_accumulated(marched):
     for slab in marched.report.slabs:
         assert 0.1 <= slab.estimate / slab.error["l1_normalised"] <= 100
-    assert marched.report.error_estimate == marched.report.slabs[-1].estimate
+    assert marched.report.error_estimate == marched.report.slabs[-1].overall
     assert [s.report.error_estimate for s in marched.slabs] == [
         slab.estimate for slab in marched.report.slabs
     ]
