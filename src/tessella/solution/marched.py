@@ -78,7 +78,7 @@ class MarchReport:
 
     @property
     def error_estimate(self) -> float | None:
-        """Of all slabs together, and at least that of what the last one misses of its data."""
+        """Of all slabs together, in parts of the spread of the whole."""
         return self.slabs[-1].overall
 
     @property

@@ -5,8 +5,8 @@ from the slab before, evaluated at the slab's own collocation points; nothing is
 Where coefficients do not depend on time all slabs have one matrix, which is recognised by its
 numbers and factored once.
 
-The error is estimated by marching a second, coarser discretisation beside the first, from its own
-ends, so that what accumulates is seen.
+The error is estimated by a second, coarser discretisation: what it says of each slab from the same
+start is what that slab loses, and marched from its own ends it shows how such losses grow or fade.
 """
 
 from __future__ import annotations
