@@ -32,9 +32,9 @@ from tessella.cells.system import CellSystem
 from tessella.cells.tiled import Between, Cells, spaces
 from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
-from tessella.linalg import batched_qr
 from tessella.linalg.iterative.iteration import History, Progress, SolverResult, Stop
 from tessella.machine.arrays import Array
+from tessella.machine.device import preferred
 from tessella.machine.memory import available_bytes, gib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
@@ -219,7 +219,7 @@ def _fits(system: CellSystem, solver: AnySolver) -> bool:
     """Whether cells are alike and joined at their faces only."""
     cells, tiling = system.cells, system.cells.tiling
     return (
-        batched_qr.preferred()
+        preferred().batches
         and (solver is None or isinstance(solver, Merging))
         and type(cells) is Cells
         and not (tiling.cut or system.sums or system.enriching.count)

@@ -19,8 +19,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
-from tessella.machine import device
-
 PANEL = 32
 """Reflections applied at a time; the number of columns is a multiple of it."""
 
@@ -43,11 +41,6 @@ def padded_choice(which: np.ndarray) -> np.ndarray:
     padded = np.full(1 << max(len(which) - 1, 0).bit_length(), NOWHERE)
     padded[: len(which)] = which
     return padded
-
-
-def preferred() -> bool:
-    """Whether batches on the device are faster than LAPACK on the host."""
-    return device.preferred().batches
 
 
 class Reflections(NamedTuple):
