@@ -46,8 +46,9 @@ def defects(solution: Solution, rows: Sequence[Rows]) -> list[Defect]:
             missed = abs(solution.integral(source.operator) - source.number)
             found.append(Defect(part, missed, abs(source.number)))
             continue
-        missed = part.mean(source.defect(solution, part.points, part.normals) ** 2)
-        given = part.mean(source.values(part.points) ** 2)
+        values = source.values(part.points)
+        made = solution.apply(source.operator, part.points, part.normals)
+        missed, given = part.mean((made - values) ** 2), part.mean(values**2)
         found.append(Defect(part, math.sqrt(missed), math.sqrt(given)))
     return found
 

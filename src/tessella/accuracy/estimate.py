@@ -23,7 +23,7 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import Defect, balanced, defects, in_cells, loss
-from tessella.accuracy.held_out import SEED, held_out
+from tessella.accuracy.held_out import SEED, held_out, sampler
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
@@ -57,13 +57,10 @@ class Look(NamedTuple):
 
 
 def look(solution: Solution, rows: Sequence[Rows]) -> Look:
-    inside = rows[0].points
-    edge = np.concatenate([part.points[: tuning.PER_FACE] for part in rows])
-    values = solution(np.concatenate([inside, edge]))
-    values = values.reshape(len(inside) + len(edge), -1)
-    return Look(
-        solution, rows, defects(solution, rows), values[: len(inside)], values[len(inside) :]
-    )
+    inside = solution(rows[0].points).reshape(len(rows[0].points), -1)
+    edge = [solution(part.points[: tuning.PER_FACE]) for part in rows[1:]]
+    walls = [values.reshape(-1, inside.shape[1]) for values in edge] or [inside]
+    return Look(solution, rows, defects(solution, rows), inside, np.concatenate(walls))
 
 
 def apart(fine: Look, others: Array) -> float:
@@ -82,7 +79,8 @@ def at_end(seen: Look, other: Solution) -> float:
     """How far two solutions are apart where time ends, in parts of the first one's spread."""
     one, domain = seen.solution, seen.solution.problem.domain
     draw = np.random.default_rng(SEED)
-    x = domain.scatter_on("tmax", len(seen.inside), draw, domain)[0]
+    source = sampler(one.problem, one.basis)
+    x = source.scatter_on("tmax", len(seen.inside), draw, domain)[0]
     u, v = (solution(x).reshape(len(x), -1) for solution in (one, other))
     spread = np.maximum(np.std(u, axis=0), np.std(seen.inside, axis=0))
     size = np.max(np.abs(seen.inside), axis=0)

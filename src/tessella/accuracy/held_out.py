@@ -4,34 +4,89 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
+from typing import Protocol
 
 import numpy as np
 
 from tessella.accuracy import tuning
+from tessella.cells.tiling import Tiling
+from tessella.geometry.box import Box
+from tessella.geometry.domain import Domain, Surface
 from tessella.machine.arrays import Array
+from tessella.overlap.basis import AnyBasis
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Equation, Problem
 from tessella.problem.slabs import Continued
-from tessella.problem.statement import Applied
+from tessella.solution.solution import Solution
 
 SEED = 20_011
 """Of the held-out points; no system's points are random, so none of them coincide."""
 
 
+class Sampler(Protocol):
+    """Where random points come from: a domain, or cells of it that all have the same ones."""
+
+    def scatter(self, count: int, draw: np.random.Generator) -> Array: ...
+
+    def scatter_on(
+        self, part: str, count: int, draw: np.random.Generator, around: Domain
+    ) -> Surface: ...
+
+
+@dataclass(frozen=True)
+class Repeated:
+    """Random points at the same places of every cell of a box: there a solution is one table of
+    features times the coefficients of all cells, the same in every slab of time."""
+
+    domain: Box
+    tiling: Tiling
+
+    def scatter(self, count: int, draw: np.random.Generator) -> Array:
+        return self._in(np.arange(self.tiling.count), count, draw)
+
+    def scatter_on(
+        self, part: str, count: int, draw: np.random.Generator, around: Domain
+    ) -> Surface:
+        face, own = self.domain.face(part), self.tiling
+        end = own.centres[:, face.axis] + face.sign * own.half_widths[:, face.axis]
+        near = np.abs(end - face.position) <= 0.5 * own.half_widths[:, face.axis]
+        return self.domain.on(face, self._in(np.flatnonzero(near), count, draw))
+
+    def _in(self, cells: np.ndarray, count: int, draw: np.random.Generator) -> Array:
+        each = max(tuning.IN_A_CELL, math.ceil(count / len(cells)))
+        z = draw.uniform(-1.0, 1.0, (each, self.domain.dimension))
+        own = self.tiling
+        return (own.centres[cells, None] + own.half_widths[cells, None] * z).reshape(-1, len(z.T))
+
+
+def sampler(problem: Problem, basis: AnyBasis) -> Sampler:
+    """Of the cheapest points to look at a solution in this basis."""
+    domain, own = problem.domain, basis.decomposition
+    if isinstance(domain, Box) and isinstance(own, Tiling):
+        return Repeated(domain, own)
+    return domain
+
+
 def held_out(
-    problem: Problem, thorough: bool = False, peaked: bool = True, share: float = 1.0
+    problem: Problem,
+    thorough: bool = False,
+    peaked: bool = True,
+    share: float = 1.0,
+    source: Sampler | None = None,
 ) -> list[Rows]:
     """Every equation and condition at random points, which no grid contains; measurements where
     they were made. Data are looked at for peaks, `thorough` at four times as many points, unless
     only coefficients matter (not `peaked`). `share` of the points are enough for one of many slabs
-    of time."""
+    of time, which come from a `source` other than the domain."""
     domain = problem.domain
+    source = source or domain
     draw, peaks = np.random.default_rng(SEED), np.random.default_rng(SEED + 1)
     scale = 4 if thorough else 1
 
-    interior = domain.scatter(int(share * tuning.INTERIOR), draw)
+    interior = source.scatter(int(share * tuning.INTERIOR), draw)
     rows = []
     for equation in problem.equations:
         part = Rows(equation, problem.within(equation, interior))
@@ -43,10 +98,12 @@ def held_out(
             rows.append(Rows(condition, interior, measure=np.full(len(interior), share)))
             continue
         count = int(share * tuning.PER_FACE) * (tuning.NARROW if callable(condition.on) else 1)
-        sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
+        sample = partial(source.scatter_on, count=count, draw=draw, around=domain)
         part = Rows(condition, *condition.places(domain, sample))
         if peaked and not isinstance(condition, PointCondition):
-            part = _with_peaks(part, partial(_on, problem, condition, peaks, scale), peaks)
+            part = _with_peaks(
+                part, partial(_on, problem, condition, source, peaks, scale * share), peaks
+            )
         rows.append(part)
     return rows
 
@@ -58,27 +115,35 @@ def _inside(
 
 
 def _on(
-    problem: Problem, condition: Condition, draw: np.random.Generator, scale: int, count: int
+    problem: Problem,
+    condition: Condition,
+    source: Sampler,
+    draw: np.random.Generator,
+    scale: float,
+    count: int,
 ) -> tuple[Array, Array]:
     domain = problem.domain
-    count = scale * count // 4
+    count = int(scale * count) // 4
     if isinstance(condition.given, Continued):
         count //= tuning.CONTINUED
-    sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
+    else:
+        source = domain
+    sample = partial(source.scatter_on, count=count, draw=draw, around=domain)
     return condition.places(domain, sample)
 
 
-def where_it_is_peaked(rows: list[Rows], solution: Applied) -> list[Rows]:
+def where_it_is_peaked(rows: list[Rows], solution: Solution) -> list[Rows]:
     """The same points, and as many again inside where a solution is peaked: a pulse that is narrow
     and travels shows in no data but those it started from."""
     problem, draw = solution.problem, np.random.default_rng(SEED + 2)
+    source = sampler(problem, solution.basis)
 
     def size(x: Array) -> Array:
         each = [solution.apply(problem.unknown(name), x) for name in problem.unknowns]
         return np.sqrt(sum((u / (np.std(u) or 1.0)) ** 2 for u in each))
 
     def pool(_: int) -> tuple[Array, None]:
-        return problem.within(problem.equations[0], problem.domain.scatter(SEEN, draw)), None
+        return problem.within(problem.equations[0], source.scatter(SEEN, draw)), None
 
     first = rows[0] if rows[0].shares is not None else _with_peaks(rows[0], pool, draw, size)
     return [first, *rows[1:]]

@@ -21,6 +21,9 @@ POOL = {1: 1 << 15, 2: 1 << 16, 3: 1 << 17}
 IN_A_SLAB = 0.25
 """Part of these that is enough for one of many slabs of time."""
 
+IN_A_CELL = 8
+"""At least so many at the same places of all cells of a slab."""
+
 CONTINUED = 64
 """So many times fewer where the data are the end of a slab of time, which features resolve."""
 

@@ -127,7 +127,7 @@ class Box(Domain):
         """Regular grid on one face and the outward normals there, both of shape (n, d)."""
         face = self.face(name)
         flat = tuple(1 if i == face.axis else n for i, n in enumerate(counts))
-        return self._on(face, self.grid(flat))
+        return self.on(face, self.grid(flat))
 
     def surface(self, part: str, spacing: Array, around: Domain) -> Surface:
         """A grid that keeps a quarter of its spacing away from the edges of the face."""
@@ -137,14 +137,15 @@ class Box(Domain):
             n = 1 if i == face.axis else max(1, int(np.ceil((high - low) / spacing[i] - 1e-9)))
             ticks.append(low + (high - low) * inset(n))
         points = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1)
-        return self._on(face, points.reshape(-1, self.dimension))
+        return self.on(face, points.reshape(-1, self.dimension))
 
     def scatter_on(
         self, part: str, count: int, draw: np.random.Generator, around: Domain
     ) -> Surface:
-        return self._on(self.face(part), self.scatter(count if self.dimension > 1 else 1, draw))
+        return self.on(self.face(part), self.scatter(count if self.dimension > 1 else 1, draw))
 
-    def _on(self, face: Face, points: Array) -> Surface:
+    def on(self, face: Face, points: Array) -> Surface:
+        """Points moved onto a face, and the outward normals there."""
         points[:, face.axis] = face.position
         normals = np.zeros_like(points)
         normals[:, face.axis] = face.sign

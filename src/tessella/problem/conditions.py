@@ -104,6 +104,8 @@ class Condition(Statement):
     def places(self, domain: Domain, sample: Callable[[str], Surface]) -> Surface:
         """Its points and the normals there, out of those that `sample` gives for every part."""
         points, normals = join((sample(name) for name in self.faces(domain)), domain.dimension)
+        if not callable(self.on) and len(points):
+            return points, normals
         chosen = self.chosen(points)
         if not chosen.any():
             where = self.on if isinstance(self.on, tuple) else function_name(self.on)

@@ -15,13 +15,11 @@ from numpy.typing import ArrayLike
 from tessella.cells.basis import on_cells
 from tessella.cells.shaped import integral_points
 from tessella.geometry.box import Box
-from tessella.geometry.functions import Orders
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.machine.arrays import Array, on_device
-from tessella.overlap.basis import AnyBasis, Basis, per_field
-from tessella.overlap.evaluation import basis_tables, by_numpy, evaluate_blocks
+from tessella.overlap.basis import AnyBasis, per_field
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
 from tessella.overlap.system import evaluate_all
@@ -29,18 +27,13 @@ from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.solution.export import Sampled
 from tessella.solution.report import Report, error_norms
+from tessella.solution.superposition import superposed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 UNKNOWN = "unknown equation"
 """Name of the equation of a solution that was loaded without its problem."""
-
-PAIRS = 1 << 14
-"""(point, subdomain) pairs evaluated at a time; a fixed number, so that it compiles once."""
-
-STRIP = 32
-"""Pairs of one subdomain evaluated together, so that its layers are not copied for each of them."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +89,7 @@ class Solution(Sampled):
             for level in basis.levels:
                 own = self.coefficients[offset : offset + level.columns]
                 if symbol:
-                    values += _superpose(level, own, x, symbol)
+                    values += superposed(level, own, x, symbol)
                 offset += level.columns
         return values
 
@@ -173,54 +166,6 @@ class Component:
         """A linear operator applied to this unknown, e.g. `solution["u"].apply(D(x=1), points)`."""
         unknown = self.solution.problem.unknown(self.field)
         return self.solution.apply(operator @ unknown, points, normals)
-
-
-def _superpose(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) -> Array:
-    """sum_jk a_jk sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at the points x."""
-    alphas = sorted(symbol)
-    coefficients = np.stack([symbol[alpha] for alpha in alphas])
-    local = a.reshape(basis.decomposition.count, -1)
-    subdomain, point = basis.decomposition.seen(x)
-    tables = basis_tables(basis, x, symbol)
-    values = np.zeros(len(x))
-    count = basis.decomposition.count
-    total = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
-    height = STRIP if count > 1 else total
-    owners, pairs, heights = _strips(subdomain, count, height)
-    size = total // height
-    if len(owners) < size and by_numpy(basis, len(owners) * height, tuple(alphas)):
-        size = max(1, len(owners))
-    for start in range(0, len(owners), size):
-        strip = np.minimum(np.arange(start, start + size), len(owners) - 1)
-        j, n = owners[strip], point[pairs[strip]].ravel()
-        blocks = evaluate_blocks(
-            basis,
-            j,
-            np.arange(size * height).reshape(size, height),
-            heights[strip],
-            x[n],
-            tables.take(n),
-            dict(zip(alphas, coefficients[:, n], strict=True)),
-        )
-        used = min(size, len(owners) - start)
-        parts = np.einsum("bcm,bc->bm", np.asarray(blocks)[:used], local[j[:used]])
-        values += np.bincount(n[: used * height], parts.ravel(), minlength=len(x))
-    return values
-
-
-def _strips(
-    subdomain: np.ndarray, count: int, height: int
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Pairs sorted by subdomain, cut into strips of one subdomain each: its number, the numbers of
-    the pairs (padded to `height`), and how many of them count."""
-    sizes = np.bincount(subdomain, minlength=count)
-    starts = np.cumsum(sizes) - sizes
-    number = -(-sizes // height)
-    owners = np.repeat(np.arange(count), number)
-    within = np.arange(len(owners)) - np.repeat(np.cumsum(number) - number, number)
-    heights = np.minimum(sizes[owners] - within * height, height)
-    slot = np.minimum(np.arange(height), heights[:, None] - 1)
-    return owners, (starts[owners] + within * height)[:, None] + slot, heights
 
 
 def check_inside(problem: Problem, x: Array) -> None:

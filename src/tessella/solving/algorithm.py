@@ -76,13 +76,15 @@ def substitute(
     samples: Samples,
     watch: Stopwatch,
     progress: Progress | None = None,
+    remarks: bool = True,
 ) -> Solution:
-    """Solve for the right-hand side, go back to the coefficients, and measure."""
+    """Solve for the right-hand side, go back to the coefficients, and measure; `remarks` on what
+    was stated unless that has been looked at before."""
     at = None if samples is None else samples[0]
     solved = ready.solve(problem, basis, at, watch, progress)
     report = _report(problem, basis, ready, solved)
     found: dict[str, Any] = {"residual": solved.residual}
-    if not report.advice:
+    if remarks and not report.advice:
         misfit = "" if ready.iterative else _misfit(ready.system, solved.residual)
         found["advice"] = missing_conditions(problem) or contradictions(problem) or misfit
     solution = Solution(problem, basis, solved.a, report, solved.result.history)

@@ -21,7 +21,7 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.estimate import Look, apart, at_end, compare, look, own_error
-from tessella.accuracy.held_out import held_out, where_it_is_peaked
+from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.functions import function_values
@@ -218,7 +218,8 @@ class _Track:
             if self.ready is not None:
                 chosen = dataclasses.replace(chosen, solver=self.ready.solver)
             known = way(basis).factor(system, chosen, watch, progress)
-        solution = substitute(slab, basis, known, samples, watch, progress)
+        remarks = self.last is None
+        solution = substitute(slab, basis, known, samples, watch, progress, remarks)
         report = dataclasses.replace(
             solution.report, seconds=watch.total(), peak_memory_mib=peak_mib()
         )
@@ -255,7 +256,8 @@ class _Walk:
     def step(self, bounds: tuple[float, float]) -> None:
         start = time.perf_counter()
         solution = self.fine.step(self.problem, bounds, self.test_grid, self.progress)
-        rows = held_out(solution.problem, share=tuning.IN_A_SLAB)
+        source = sampler(solution.problem, solution.basis)
+        rows = held_out(solution.problem, share=tuning.IN_A_SLAB, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         guess = self._estimated(seen, bounds)
         overall = self._overall(seen, guess, bounds)
@@ -415,7 +417,7 @@ def _order(problem: Problem, field: str, axis: int) -> int:
 def _check_ansatz(problem: Problem) -> None:
     """A multiplier that vanishes at the start holds the initial data of the first slab only."""
     domain = problem.domain
-    inside = held_out(problem)[0].points
+    inside = domain.scatter(tuning.PER_FACE, np.random.default_rng(0))
     start = inside.copy()
     axis = domain.axis_index(TIME)
     start[:, axis] = domain.lower[axis]
