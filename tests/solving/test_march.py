@@ -11,7 +11,7 @@ import tessella as ts
 from tessella.cells.factors import CellFactors
 from tessella.problem.slabs import until
 from tessella.solution.marched import Slab
-from tessella.solving.march import _Track
+from tessella.solving.walk import Track
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA
 from tessella.solving.plan import on_basis
 from tessella.solving.ways import Factored
@@ -292,7 +292,7 @@ def test_progress_counts_slabs():
 
 
 def test_an_interrupt_keeps_the_finished_slabs(monkeypatch, tmp_path):
-    steps, whole = [], _Track.step
+    steps, whole = [], Track.solve
 
     def step(self, *arguments):
         steps.append(arguments)
@@ -300,7 +300,7 @@ def test_an_interrupt_keeps_the_finished_slabs(monkeypatch, tmp_path):
             raise KeyboardInterrupt
         return whole(self, *arguments)
 
-    monkeypatch.setattr(_Track, "step", step)
+    monkeypatch.setattr(Track, "solve", step)
     kept = ts.march(wave(), 4, estimate=False, **SIDE)
     assert len(kept.slabs) == 2
     assert kept.report.stop_reason == "interrupted in slab 3 of 4"
@@ -316,7 +316,7 @@ def test_with_nothing_finished_an_interrupt_is_an_interrupt(monkeypatch, error):
     def step(*_):
         raise error
 
-    monkeypatch.setattr(_Track, "step", step)
+    monkeypatch.setattr(Track, "solve", step)
     with pytest.raises(error):
         ts.march(wave(), 4, **SIDE)
 

@@ -18,6 +18,7 @@ from numpy.polynomial import legendre
 
 from tessella.accuracy import tuning
 from tessella.geometry.box import Box
+from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, Orders
 from tessella.geometry.gauss import gauss_rule
 from tessella.machine.arrays import Array
@@ -27,7 +28,7 @@ from tessella.problem.problem import Problem
 SEED = 20_021
 
 
-def degrees(problem: Problem) -> tuple[int, ...]:
+def degrees(problem: Problem, pieces: int = 1) -> tuple[int, ...]:
     """Degree per axis that the problem's data and the scales of its operators ask for.
 
     Data are right-hand sides, values of conditions, variable coefficients and the ansatz; on a
@@ -35,7 +36,7 @@ def degrees(problem: Problem) -> tuple[int, ...]:
     along an axis are its wavenumbers or inverse lengths (c_j / c_m)^(1/(m - j)). The solution may
     be finer than both, seldom much coarser. Where they are rates of growth and decay, most of it is
     in layers at the ends of the axis (see `layers`); if they are thin, `CALM` degrees are enough
-    between them.
+    between them. Data too fine for the points on a line are looked at in `pieces` of it.
     """
     domain = problem.domain
     draw = np.random.default_rng(SEED)
@@ -46,7 +47,10 @@ def degrees(problem: Problem) -> tuple[int, ...]:
                 lines = lines_along(domain.lower, domain.upper, axis, tuning.NODES, draw)
                 if fixed is not None:
                     lines[..., fixed[0]] = fixed[1]
-                found[axis] = max(found[axis], _degree(function, lines))
+                degree = _degree(function, lines)
+                if pieces > 1 and degree > tuning.NODES / 2:
+                    degree = pieces * _degree(function, _in_pieces(domain, lines, axis, pieces))
+                found[axis] = max(found[axis], degree)
     inside = domain.scatter(tuning.NODES, draw)
     graded = np.array([isinstance(domain, Box) and a not in domain.periodic for a in domain.axes])
     for equation, field in itertools.product(problem.equations, problem.fields):
@@ -161,6 +165,15 @@ def lines_along(
     share = np.repeat(draw.random((tuning.LINES, 1, d)), nodes, axis=1)
     share[..., axis] = (gauss_rule(nodes)[0] + 1) / 2
     return lower + (upper - lower) * share
+
+
+def _in_pieces(domain: Domain, lines: Array, axis: int, pieces: int) -> Array:
+    """The same lines cut into pieces with as many points each."""
+    low, high = domain.bounds[axis]
+    found = np.repeat(lines, pieces, axis=0)
+    piece = np.tile(np.arange(pieces), len(lines))[:, None]
+    found[..., axis] = low + (piece * (high - low) + found[..., axis] - low) / pieces
+    return found
 
 
 def spectrum(values: Array) -> Array:

@@ -96,6 +96,9 @@ FEATURES = {
 }
 """Features per cell by dimension: few numbers, so that compiled programs are found again."""
 
+RICHEST = {1: 32, 2: 200, 3: 250}
+"""Features from which on slabs of time have smaller cells instead of more features."""
+
 START = {1: 1, 2: 2, 3: 1}
 """The rung of that ladder on which a refinement begins."""
 

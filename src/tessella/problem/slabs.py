@@ -65,8 +65,11 @@ class Continued:
 
     def __call__(self, points: Array) -> Array:
         domain = self.before.problem.domain
-        back = -np.eye(domain.dimension)[domain.axis_index(TIME)]
-        return self.before.apply(self.operator, points, np.tile(back, (len(points), 1)))
+        axis = domain.axis_index(TIME)
+        there = np.array(points)
+        there[:, axis] = domain.upper[axis]
+        back = -np.eye(domain.dimension)[axis]
+        return self.before.apply(self.operator, there, np.tile(back, (len(points), 1)))
 
 
 def _during(

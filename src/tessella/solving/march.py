@@ -20,8 +20,6 @@ from typing import Any
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import Look, apart, at_end, compare, look, own_error
-from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.functions import function_values
@@ -29,29 +27,16 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
-from tessella.overlap.basis import Multilevel
-from tessella.overlap.points import Grid
-from tessella.problem.problem import Problem, Reference
+from tessella.problem.problem import Problem
 from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
-from tessella.solution.marched import Marched, MarchReport, Slab
-from tessella.solution.report import error_norms, unit
+from tessella.solution.marched import Marched, MarchReport
+from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
-from tessella.solving.algorithm import exact_samples, substitute
 from tessella.solving.method import Method, check_problem, with_choices
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
-from tessella.solving.ways import Factors, Parts, way
-
-SAMPLES = {1: 200, 2: 45, 3: 13}
-"""Points per axis at which the error of a slab is measured, by dimension."""
-
-
-BLOWN_UP = 1e8
-"""Growth from which a march has lost its solution."""
-
-
-class UnstableError(ArithmeticError):
-    """A march whose errors feed on themselves."""
+from tessella.solving.walk import UnstableError, Walk
+from tessella.solving.ways import Parts
 
 
 @with_choices()
@@ -121,14 +106,13 @@ def march_with(
 ) -> Marched:
     """Slab after slab between these times, each with the same parts, until a time of the clock."""
     watch, slabs = Stopwatch(), len(ends) - 1
-    walk = _Walk(problem, parts, method, progress)
+    walk = Walk(problem, method, progress)
     reason, advice = f"reached t = {ends[-1]:g}", ""
     for k in range(slabs):
         try:
-            walk.step((float(ends[k]), float(ends[k + 1])))
+            walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))
         except UnstableError as error:
-            walk.figures.pop()
-            walk.solutions.pop()
+            walk.drop_last()
             reason = f"unstable in slab {k + 1} of {slabs}"
             advice = f"{error}: take shorter slabs or more of the cells, or check the conditions"
             break
@@ -144,9 +128,7 @@ def march_with(
             reason = f"out of patience after slab {k + 1} of {slabs}"
             advice = f"kept until t = {ends[k + 1]:g}; raise `patience`"
             break
-    reached = until(problem, walk.figures[-1].end)
-    report = MarchReport(walk.solutions[0].report, tuple(walk.figures), slabs, reason, advice)
-    return _measured(Marched(reached, tuple(walk.solutions), report), watch)
+    return finished(walk, problem, slabs, reason, advice, watch)
 
 
 def _first_parts(
@@ -186,167 +168,13 @@ def _verdict(report: MarchReport, tol: float | None) -> MarchReport:
     )
 
 
-class _Track:
-    """One discretisation on its way through the slabs."""
-
-    def __init__(self, chosen: Parts) -> None:
-        self.parts = chosen
-        self.ready: Factors | None = None
-        self.last: Solution | None = None
-        self.reused = False
-
-    def step(
-        self,
-        problem: Problem,
-        bounds: tuple[float, float],
-        test_grid: Grid | None = None,
-        progress: Progress | None = None,
-    ) -> Solution:
-        """Solve the next slab, with the factors of the last one if its matrix is the same."""
-        watch, chosen = Stopwatch(), self.parts
-        slab = slab_problem(problem, bounds, self.last)
-        basis = chosen.basis.moved(slab.domain)
-        with watch.phase("assemble"):
-            system = way(basis).assemble(slab, dataclasses.replace(chosen, basis=basis))
-        samples = exact_samples(slab, basis, test_grid)
-        known = None
-        if self.ready is not None:
-            with watch.phase("compare"):
-                known = self.ready.renewed(system)
-        self.reused = known is not None
-        if known is None:
-            if self.ready is not None:
-                chosen = dataclasses.replace(chosen, solver=self.ready.solver)
-            known = way(basis).factor(system, chosen, watch, progress)
-        remarks = self.last is None
-        solution = substitute(slab, basis, known, samples, watch, progress, remarks)
-        report = dataclasses.replace(
-            solution.report, seconds=watch.total(), peak_memory_mib=peak_mib()
-        )
-        self.ready, self.last = known, dataclasses.replace(solution, report=report)
-        return self.last
-
-
-class _Walk:
-    """The state of a march: all slabs, their figures, and the coarser march beside it."""
-
-    def __init__(
-        self,
-        problem: Problem,
-        parts: Parts,
-        method: Method,
-        progress: Progress | None,
-    ) -> None:
-        self.blind = dataclasses.replace(problem, exact=None)
-        self.problem = self.blind if isinstance(problem.exact, Reference) else problem
-        per_axis = SAMPLES.get(problem.domain.dimension, 6)
-        self.test_grid = method.test_grid or Grid(points_per_axis=per_axis)
-        self.estimate, self.progress = method.estimate, progress
-        self.fine = _Track(parts)
-        self.coarse: _Track | None = None
-        self.solutions: list[Solution] = []
-        self.figures: list[Slab] = []
-        self.moments = np.zeros((4, len(problem.unknowns)))
-        """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
-        self.largest, self.first_size = np.zeros(len(problem.unknowns)), 0.0
-        self.lost = self.strayed = self.missed = 0.0
-        """What all slabs so far have lost at their ends, what poorer ones have, and the largest
-        part of some data that a slab misses."""
-
-    def step(self, bounds: tuple[float, float]) -> None:
-        start = time.perf_counter()
-        solution = self.fine.step(self.problem, bounds, self.test_grid, self.progress)
-        source = sampler(solution.problem, solution.basis)
-        rows = held_out(solution.problem, share=tuning.IN_A_SLAB, source=source)
-        seen = look(solution, where_it_is_peaked(rows, solution))
-        guess = self._estimated(seen, bounds)
-        overall = self._overall(seen, guess, bounds)
-        report = dataclasses.replace(solution.report, error_estimate=guess)
-        self.solutions.append(dataclasses.replace(solution, report=report))
-        misfits = {defect.rows.source.name: defect.missed for defect in seen.defects}
-        self.figures.append(
-            Slab(
-                bounds[1],
-                seen.loss,
-                {c.name: misfits[c.name] for c in starts(solution.problem)},
-                guess,
-                report.error,
-                self.fine.reused,
-                time.perf_counter() - start,
-                overall,
-            )
-        )
-        self._check_size(seen, bounds)
-
-    def _check_size(self, seen: Look, bounds: tuple[float, float]) -> None:
-        """Stop a march whose solution grows beyond all measure."""
-        size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
-        if len(self.figures) == 1:
-            self.first_size = size
-        elif not size <= BLOWN_UP * max(self.first_size, 1e-300):
-            raise UnstableError(f"the solution has grown {size / self.first_size:.0e} times")
-
-    def _overall(
-        self, seen: Look, guess: float | None, bounds: tuple[float, float]
-    ) -> float | None:
-        """The estimate for all slabs so far together, in parts of the spread of the whole: what is
-        left of an error in the last slab says little of those before."""
-        u, shares, length = seen.inside, seen.rows[0].shares, bounds[1] - bounds[0]
-        mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
-        own = unit(np.sqrt(np.maximum(square - mean**2, 0.0)), np.max(np.abs(u), axis=0))
-        self.moments += length * np.stack([np.ones_like(mean), mean, square, (guess or 0.0) * own])
-        self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
-        if guess is None:
-            return None
-        time_, mean, square, error = self.moments
-        spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
-        return float(np.max(error / time_ / unit(spread, self.largest)))
-
-    def _estimated(self, seen: Look, bounds: tuple[float, float]) -> float | None:
-        """Of everything so far. A slab loses what separates it from a poorer one with the same
-        start, times the ratio of their residuals; what it loses at its end is carried on, and grows
-        or fades as the errors of a poorer march do that goes its own way."""
-        coarse = self._second()
-        if coarse is None:
-            return None
-        stray = coarse.step(self.blind, bounds)
-        fresh = stray
-        if self.solutions:
-            again = _Track(coarse.parts)
-            again.ready, again.last = coarse.ready, self.solutions[-1]
-            fresh = again.step(self.blind, bounds)
-        found = compare(seen, look(fresh, seen.rows))
-        self.missed = max(self.missed, found.missed)
-        far = apart(seen, stray(seen.rows[0].points).reshape(seen.inside.shape))
-        error = own_error(found)
-        estimate = max(error + self.growth(far, found.difference) * self.lost, self.missed)
-        end = at_end(seen, fresh)
-        self.strayed += end
-        self.lost += end * error / max(found.difference, error)
-        return estimate
-
-    def growth(self, far: float, fresh: float) -> float:
-        """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
-        once that one has lost its way."""
-        if not self.strayed:
-            return 1.0
-        found = max(far - fresh, 0.0) / self.strayed
-        return max(found, 1.0) if far > tuning.ASTRAY else found
-
-    def _second(self) -> _Track | None:
-        """The coarser march, if one is wanted; known once the first slab has chosen a solver."""
-        basis, ready = self.fine.parts.basis, self.fine.ready
-        assert ready is not None
-        wanted = not ready.iterative if self.estimate is None else self.estimate
-        if not wanted or isinstance(basis, Multilevel) or basis.features.count < 2:
-            return None
-        if self.coarse is None:
-            half = dataclasses.replace(self.fine.parts, basis=basis.coarser(), solver=ready.solver)
-            self.coarse = _Track(half)
-        return self.coarse
-
-
-def _measured(made: Marched, watch: Stopwatch) -> Marched:
+def finished(
+    walk: Walk, problem: Problem, planned: int, reason: str, advice: str, watch: Stopwatch
+) -> Marched:
+    """The slabs of a walk as one solution, and its error where that can be known."""
+    reached = until(problem, walk.figures[-1].end)
+    report = MarchReport(walk.solutions[0].report, tuple(walk.figures), planned, reason, advice)
+    made = Marched(reached, tuple(walk.solutions), report)
     at = test_points(made.problem, made.slabs[0].basis, None)
     error = None if at is None else error_norms(made(at), made.problem.exact_values(at))
     report = dataclasses.replace(

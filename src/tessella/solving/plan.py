@@ -76,11 +76,12 @@ class Plan:
         return dataclasses.replace(self, slabs=slabs, cut=tiling.cut)
 
 
-def first_plan(problem: Problem) -> Plan:
+def first_plan(problem: Problem, pieces: int = 1) -> Plan:
     """As many subdomains as the poorest features need to resolve data and operator; at least two
     along the longest axis (four in one dimension, and on a shape), in
     proportion along the others, and two along a periodic one. At the ends of an axis where the
-    operator makes layers, slabs are halved until the last one resolves them."""
+    operator makes layers, slabs are halved until the last one resolves them. Data are looked at in
+    so many `pieces` of the domain along every axis."""
     domain = problem.domain
     sides = domain.upper - domain.lower
     d = len(sides)
@@ -90,7 +91,7 @@ def first_plan(problem: Problem) -> Plan:
         max(few, round(start * side / max(sides))) for few, side in zip(fewest, sides, strict=True)
     ]
     filled = tuning.FILLED * total_degree(tuning.FEATURES[d][tuning.START[d]], d)
-    asked = np.maximum(1.0, np.array(degrees(problem)) / filled)
+    asked = np.maximum(1.0, np.array(degrees(problem, pieces)) / filled)
     asked *= min(1.0, tuning.CROWD[d] / float(np.prod(asked))) ** (1 / d)
     counts = [max(n, math.ceil(a)) for n, a in zip(least, asked, strict=True)]
     tiling = Tiling(domain, counts)

@@ -1,10 +1,12 @@
-"""`solve(problem, tol=...)` where waves travel: slab after slab of time.
+"""`solve(problem, tol=...)` in steps of time: slab after slab, each as fine as its start asks for.
 
 What is not dissipated adds up, so that two solutions of the whole may fade alike and agree with
 each other. In a slab as thick as a wave takes to cross a cell nothing has faded yet: a rich and a
-poor solution of the first slab tell how much one slab loses, and as many as there are slabs may
-lose no more than the tolerance together. All slabs have one matrix where coefficients do not depend
-on time. A poorer march beside the first one then judges what has really accumulated.
+poor solution of it from the same start tell what it loses, and all slabs together may lose no more
+than the tolerance. A slab that loses too much is tried again with richer or smaller cells. Where
+waves travel slabs stay as they are, and with them their factors; where things fade what is left is
+ever smoother, so slabs grow longer and cells wider. A poorer march beside it then judges what has
+really accumulated.
 """
 
 from __future__ import annotations
@@ -17,23 +19,23 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import at_end, compare, look, own_error
-from tessella.accuracy.held_out import held_out, where_it_is_peaked
-from tessella.accuracy.scales import total_degree, turning_rate
+from tessella.accuracy.scales import degrees, total_degree, turning_rate
 from tessella.cells.tiling import Tiling
 from tessella.geometry.box import Box
 from tessella.linalg.iterative.iteration import Progress
-from tessella.overlap.basis import Multilevel
+from tessella.machine.arrays import Array
+from tessella.machine.stopwatch import Stopwatch
 from tessella.problem.hard import stated
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import TIME, slab_problem
 from tessella.solution.marched import Marched
 from tessella.solution.report import Step
-from tessella.solving.algorithm import run
-from tessella.solving.march import march_with, marches
+from tessella.solving.march import finished, marches
 from tessella.solving.method import PATIENCE, Method
 from tessella.solving.plan import Plan, first_plan, planned
+from tessella.solving.walk import Trial, UnstableError, Walk
 from tessella.solving.waves import waves_of
+from tessella.solving.ways import Parts
 
 SAFETY = 2.0
 """How much less than its share of the tolerance a slab is asked for."""
@@ -44,16 +46,41 @@ AT_ONCE = 1.8
 FEWEST = 3
 """Slabs from which on it pays to march, unless there are plane waves, with which it always does."""
 
+STIFF = 300.0
+"""Where things fade, times that the finest part of the start does within the whole time, from which
+on it pays to march."""
+
+STABLE = 0.75
+"""Part of a cell that waves cross in a slab: losses grow by 1.0 per slab up to 0.8, by 1.1 at 1."""
+
+LENIENT = 4.0
+"""A slab that loses so many times what it may is kept all the same, but for the first: most of it
+fades, or has another sign than what others lose."""
+
+EASY, LONGER = 4.0, 1.2
+"""Where things fade the next slab is so much longer that it should lose so many times less than it
+may, if that is at least this factor."""
+
+CLOSE = 30.0
+"""A loss within this factor of what may be lost is mended by smaller cells with fewer features."""
+
+PIECES = 16
+"""Parts of the domain along an axis in which data are looked at for how fine they are."""
+
+WORTH_MORE, PATIENT = 1.5, 1
+"""Finer cells and slabs that lower the error by less than this, more than so often in a row, are
+the last ones."""
+
 
 class Steps(NamedTuple):
-    """A way through time: the cells of one slab, and how many slabs."""
+    """A way through time: the cells of one slab, and its length."""
 
     plan: Plan
-    slabs: int
+    length: float
 
 
 def in_slabs(problem: Problem) -> Problem | None:
-    """The problem as it is marched, if its solutions oscillate in time and it can be; else None."""
+    """The problem as it is marched, if that pays and it can be; else None."""
     if problem.domain.axes[-1] != TIME or len(problem.fields) > 1:
         return None
     if not isinstance(problem.domain, Box):
@@ -61,12 +88,14 @@ def in_slabs(problem: Problem) -> Problem | None:
     soft = stated(problem)
     if soft is None or not marches(soft):
         return None
-    plan = first_plan(soft)
+    plan = first_plan(soft, PIECES)
     rate, oscillates = turning_rate(soft, _finest(soft, plan))
+    duration = _duration(soft)
     if not oscillates:
-        return None
+        fading, _ = turning_rate(soft, _data_wavenumbers(soft))
+        return soft if fading * duration > STIFF and soft.domain.dimension == 2 else None
     waves = waves_of(soft, Tiling(soft.domain, plan.subdomains), plan.features)
-    return soft if waves or _slabs(soft, plan, rate) >= FEWEST else None
+    return soft if waves or duration / _length(soft, plan, rate) > FEWEST - 1 else None
 
 
 def step_to(
@@ -74,12 +103,11 @@ def step_to(
 ) -> tuple[Marched, bool, str]:
     """March to the tolerance: the solution, whether it is met, and why it ended."""
     assert method.tol is not None
-    walk = _Walk(problem, method, progress)
-    chosen, before, slow = walk.choose(), math.inf, 0
+    way, before = _Stepping(problem, method, progress), math.inf
     while True:
-        marched = walk.march(chosen)
-        estimate = marched.report.error_estimate
-        if estimate is None or marched.report.stopped_early:
+        marched = way.march()
+        estimate, early = marched.report.error_estimate, marched.report.stopped_early
+        if estimate is None or early:
             return marched, False, f"{marched.report.stop_reason}; {marched.report.advice}"
         if estimate <= method.tol:
             reached = marched.report.slabs[-1].end
@@ -87,32 +115,25 @@ def step_to(
                 f"estimated error {estimate:.1e} <= tol = {method.tol:.1e} until t = {reached:g}"
             )
             return marched, True, reason
-        slow = 0 if estimate < before / WORTH_MORE else slow + 1
-        if slow > PATIENT:
+        if way.least or estimate > before / WORTH_MORE:
             reason = (
                 f"the estimated error stays at {estimate:.1e} with finer cells and slabs: the "
                 f"solution is not smooth, or equation and conditions contradict each other"
             )
             return marched, False, reason
         before = estimate
-        walk.share *= method.tol / (SAFETY * estimate)
-        finer = walk.choose(beyond=chosen)
-        if finer == chosen or walk.too_long(finer, chosen, marched.report.seconds["total"]):
+        took = marched.report.seconds["total"]
+        if way.spent() + took > way.patience:
             reason = (
                 f"the estimated error has grown to {estimate:.1e} by the end; "
-                f"{walk.spent():.0f} of {walk.patience:.0f} s are spent; raise `patience`"
+                f"{way.spent():.0f} of {way.patience:.0f} s are spent; raise `patience`"
             )
             return marched, False, reason
-        chosen = finer
+        way.share *= method.tol / (SAFETY * estimate)
 
 
-WORTH_MORE, PATIENT = 1.5, 1
-"""Finer cells and slabs that lower the error by less than this, more than so often in a row, are
-the last ones."""
-
-
-class _Walk:
-    """What is known of one slab: how much it loses with which cells, and how long that takes."""
+class _Stepping:
+    """What is known of the way: how much slabs may lose, and which cells were enough."""
 
     def __init__(self, problem: Problem, method: Method, progress: Progress | None) -> None:
         assert method.tol is not None
@@ -120,127 +141,197 @@ class _Walk:
         self.blind = dataclasses.replace(problem, exact=None)
         self.patience = PATIENCE if method.patience is None else method.patience
         self.started = time.perf_counter()
+        self.low, self.high = problem.domain.bounds[problem.domain.axis_index(TIME)]
         self.share = method.tol / SAFETY
         """What all slabs together may lose."""
+        plan = first_plan(self.blind, PIECES)
+        _, self.oscillates = turning_rate(self.blind, _finest(self.blind, plan))
+        self.first = self.steps_of(plan)
         self.steps: list[Step] = []
-        self.tried: dict[Steps, tuple[float, float]] = {}
-        """Of ways that were tried: what the first slab loses, and seconds for it."""
+        self.last_plan: Plan | None = None
+        self.kept: Steps | None = None
+        """Of the slab before."""
+        self.least = 0.0
+        """What some slab loses at the least; 0 if all can lose as little as they should."""
 
     def spent(self) -> float:
         return time.perf_counter() - self.started
 
-    def choose(self, beyond: Steps | None = None) -> Steps:
-        """The first way whose slabs together lose no more than their share: richer cells first,
-        then more of them; `beyond` one that was not enough, whatever the first slab says."""
-        steps = best = beyond or self.steps_of(first_plan(self.blind))
-        least, slow = math.inf, 0
-        while True:
-            lost = self.lost(steps) * steps.slabs
-            slow = 0 if lost < least / WORTH_MORE else slow + 1
-            if lost < least:
-                least, best = lost, steps
-            if lost <= self.share and steps != beyond:
-                return steps
-            if self.spent() > self.patience / 3 or slow > PATIENT:
-                return best
-            steps = self.following(steps, lost / steps.slabs)
-
-    def following(self, steps: Steps, lost: float) -> Steps:
-        """As many features as the last gain promises to be enough, or a good deal more; at the end
-        of the ladder, cells of two thirds of the size."""
-        plan, d = steps.plan, len(steps.plan.slabs)
-        ladder = tuning.FEATURES[d]
-        gain = self._gain(steps)
-        for rung in range(plan.rung + 1, len(ladder)):
-            more = ladder[rung] ** (1 / d) - plan.features ** (1 / d)
-            enough = lost * steps.slabs * math.exp(-gain * more) <= self.share / 2
-            if enough or ladder[rung] >= AT_ONCE * plan.features:
-                return Steps(dataclasses.replace(plan, rung=rung), steps.slabs)
-        rung = min(tuning.START[d] + 1, len(ladder) - 1)
-        counts = [math.ceil(1.5 * n) for n in plan.subdomains[:-1]]
-        finer = Plan((*counts, 1), rung=max(rung, plan.rung - 2))
-        return self.steps_of(finer)
-
-    def _gain(self, steps: Steps) -> float:
-        """By which exponent the loss falls with features^(1/d)."""
-        d = len(steps.plan.slabs)
-        step = self.steps[-1]
-        K = steps.plan.features ** (1 / d)
-        fall = math.log(max(step.difference or 1.0, 1e-15) / max(step.estimate or 1.0, 1e-15))
-        return max(fall, 0.1) / (K - (steps.plan.features / 2) ** (1 / d))
-
-    def steps_of(self, plan: Plan) -> Steps:
-        """Slabs of one cell in time, as thick as its features resolve."""
-        counts = list(plan.subdomains[:-1])
-        if math.prod(counts) == 1:
-            sides = self.blind.domain.upper - self.blind.domain.lower
-            counts[int(np.argmax(sides[:-1]))] = 2
-        plan = Plan((*counts, 1), rung=plan.rung)
-        rate, _ = turning_rate(self.blind, _finest(self.blind, plan))
-        return Steps(plan, _slabs(self.blind, plan, rate))
-
-    def lost(self, steps: Steps) -> float:
-        """What the first slab loses at its end, judged by half the features."""
-        if steps in self.tried:
-            return self.tried[steps][0]
-        start = time.perf_counter()
-        ends = self.ends(steps)
-        first = slab_problem(self.blind, (float(ends[0]), float(ends[1])))
-        parts = planned(first, steps.plan, self.method)
-        assert not isinstance(parts.basis, Multilevel)
-        rich = run(first, parts)
-        poor = run(first, dataclasses.replace(parts, basis=parts.basis.coarser()))
-        rows = where_it_is_peaked(held_out(first), rich)
-        seen = look(rich, rows)
-        found = compare(seen, look(poor, rows))
-        end = at_end(seen, poor)
-        error = own_error(found)
-        lost = end * error / max(found.difference, error)
-        took = time.perf_counter() - start
-        self.tried[steps] = lost, took
-        plan, report = steps.plan, rich.report
-        self.steps.append(
-            Step(
-                f"{steps.slabs} slabs of time",
-                plan.subdomains,
-                plan.features,
-                1.0,
-                report.columns + (report.traces or 0),
-                found.residual,
-                end,
-                lost,
-                took,
-                report.distinct_subdomains or 0,
-                count=plan.count,
-            )
-        )
-        if self.progress is not None:
-            self.progress(len(self.steps), 0, lost)
-        return lost
-
-    def ends(self, steps: Steps) -> np.ndarray:
-        low, high = self.problem.domain.bounds[self.problem.domain.axis_index(TIME)]
-        return np.linspace(low, high, steps.slabs + 1)
-
-    def march(self, steps: Steps) -> Marched:
-        ends = self.ends(steps)
-        first = slab_problem(self.blind, (float(ends[0]), float(ends[1])))
-        parts = planned(first, steps.plan, self.method)
-        kept = Method(test_grid=self.method.test_grid, estimate=True)
-        deadline = self.started + self.patience
-        marched = march_with(self.problem, ends, parts, kept, self.progress, deadline)
+    def march(self) -> Marched:
+        """From the start to the end, or as far as patience lasts."""
+        watch, steps, t, t_end = Stopwatch(), self.first, self.low, self.high
+        method = Method(test_grid=self.method.test_grid, estimate=True)
+        walk = Walk(self.problem, method, self.progress)
+        self.kept, self.least, reason, advice = None, 0.0, f"reached t = {t_end:g}", ""
+        while t < t_end:
+            try:
+                trial, steps = self.slab(walk, t, steps)
+                walk.keep(trial)
+            except UnstableError as error:
+                walk.drop_last()
+                reason, advice = f"unstable at t = {t:g}", f"{error}: check the conditions"
+                break
+            except (KeyboardInterrupt, MemoryError) as error:
+                if not walk.figures:
+                    raise
+                what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
+                reason, advice = f"{what} at t = {t:g}", f"kept until t = {t:g}"
+                break
+            if len(walk.figures) == 1:
+                self.first = steps
+            t = trial.bounds[1]
+            left = math.ceil((t_end - t) / steps.length - 1e-9)
+            if self.progress is not None:
+                done = len(walk.figures)
+                self.progress(done, done + left, walk.figures[-1].residual)
+            if self.spent() > self.patience and t < t_end:
+                reason, advice = f"out of patience at t = {t:g}", "raise `patience`"
+                break
+            steps = self.following(walk, steps, trial)
+        planned = len(walk.figures) + (t < t_end)
+        marched = finished(walk, self.problem, planned, reason, advice, watch)
         report = dataclasses.replace(
             marched.report, tolerance=self.method.tol, refinement=tuple(self.steps)
         )
         return dataclasses.replace(marched, report=report)
 
-    def too_long(self, steps: Steps, before: Steps, took: float) -> bool:
-        """Whether another march would outlast the patience, by the time the last one took."""
-        sizes = (one.slabs * one.plan.count * one.plan.features for one in (steps, before))
-        return self.spent() + took * next(sizes) / next(sizes) > self.patience
+    def slab(self, walk: Walk, t: float, steps: Steps) -> tuple[Trial, Steps]:
+        """The slab that starts at t, with cells that are enough for it: those of the slab before
+        if longer steps are not, richer ones then, and smaller ones; the best, if none are."""
+        best: tuple[float, Trial, Steps] | None = None
+        slow = 0
+        before = self.kept
+        while True:
+            trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
+            lost = trial.lost
+            may = self.allowance(walk, t, steps) * (LENIENT if walk.figures else 1.0)
+            if not walk.figures or lost > may:
+                self.note(steps, trial)
+            if best is None or lost < best[0]:
+                slow = 0 if best is None or lost < best[0] / WORTH_MORE else slow + 1
+                best = lost, trial, steps
+            else:
+                slow += 1
+            if lost <= may:
+                self.kept = steps
+                return trial, steps
+            if before is not None and before.length < steps.length:
+                steps, before = before, None
+                continue
+            if slow > PATIENT or self.spent() > self.patience:
+                self.least = WORTH_MORE * best[0]
+                self.kept = best[2]
+                return best[1:]
+            steps = self.finer(steps, trial, may)
+
+    def bounds(self, t: float, steps: Steps) -> tuple[float, float]:
+        """Slabs of equal length to the end, about as long as chosen."""
+        number = max(1, math.ceil((self.high - t) / steps.length - 1e-9))
+        return t, self.high if number == 1 else t + (self.high - t) / number
+
+    def parts(self, t: float, steps: Steps, walk: Walk) -> Parts:
+        """Those of the last slab, if nothing has changed."""
+        low, high = self.bounds(t, steps)
+        known = walk.fine
+        same = abs(high - low - known.length) <= 1e-9 * (high - low)
+        if known.parts is None or not same or steps.plan != self.last_plan:
+            self.last_plan = steps.plan
+            return planned(slab_problem(self.blind, (low, high)), steps.plan, self.method)
+        return known.parts
+
+    def allowance(self, walk: Walk, t: float, steps: Steps) -> float:
+        """What a slab may lose: its part of what is left, as many as are still to come; after
+        one that could not do with that, as much as that one did."""
+        number = (self.high - t) / steps.length
+        if not self.oscillates:
+            number = 1 + math.log2(1 + number)
+        left = max(self.share - walk.lost, self.share / 2)
+        return max(left / max(1.0, number), self.least)
+
+    def following(self, walk: Walk, steps: Steps, trial: Trial) -> Steps:
+        """After a slab: the same, or where things fade a longer one, with fewer cells as its start
+        is smoother than the last one's."""
+        t, plan = trial.bounds[1], steps.plan
+        if self.oscillates or t >= self.high:
+            return steps
+        spare = self.allowance(walk, trial.bounds[0], steps) / max(EASY * trial.lost, 1e-300)
+        order = tuning.FILLED * total_degree(plan.features, len(plan.slabs))
+        factor = min(2.0, spare ** (1 / order))
+        if factor < LONGER:
+            return steps
+        longer = factor * steps.length
+        starts = (trial.solution.problem, slab_problem(self.blind, (t, self.high), trial.solution))
+        asked, asks = (np.array(degrees(own, PIECES)[:-1]) for own in starts)
+        share = np.minimum(1.0, np.maximum(asks, 1) / np.maximum(asked, 1))
+        counts = np.ceil(np.array(plan.subdomains[:-1]) * share).astype(int).tolist()
+        return Steps(dataclasses.replace(plan, slabs=(*self.at_least_two(counts), 1)), longer)
+
+    def finer(self, steps: Steps, trial: Trial, may: float) -> Steps:
+        """As many features as the last gain promises to be enough, or a good deal more; at the end
+        of the ladder cells of two thirds of the size, in slabs that are shorter in proportion, or
+        where things fade half as long."""
+        plan, d = steps.plan, len(steps.plan.slabs)
+        ladder, top = tuning.FEATURES[d], tuning.RICHEST[d]
+        gain = self._gain(steps, trial)
+        for rung in range(plan.rung + 1, len(ladder)):
+            if ladder[rung] > top:
+                break
+            more = ladder[rung] ** (1 / d) - plan.features ** (1 / d)
+            enough = trial.lost * math.exp(-gain * more) <= may / 2
+            if enough or ladder[rung] >= AT_ONCE * plan.features:
+                return Steps(dataclasses.replace(plan, rung=rung), steps.length)
+        counts = [math.ceil(1.5 * n) for n in plan.subdomains[:-1]]
+        least = min(tuning.START[d] + 1, len(ladder) - 1)
+        rung = max(least, plan.rung - (2 if trial.lost < CLOSE * may else 0))
+        if not self.oscillates:
+            return Steps(Plan((*counts, 1), rung=rung), steps.length / 2)
+        return self.steps_of(Plan((*counts, 1), rung=rung))
+
+    def _gain(self, steps: Steps, trial: Trial) -> float:
+        """By which exponent the loss falls with features^(1/d)."""
+        assert trial.judged is not None
+        d, K = len(steps.plan.slabs), steps.plan.features
+        fall = math.log(max(trial.judged.difference, 1e-15) / max(trial.error, 1e-15))
+        return max(fall, 0.1) / (K ** (1 / d) - (K / 2) ** (1 / d))
+
+    def steps_of(self, plan: Plan) -> Steps:
+        """Slabs of one cell in time, as thick as its features resolve: the waves that cells hold,
+        or where things fade the finest that there are at the start."""
+        plan = Plan((*self.at_least_two(list(plan.subdomains[:-1])), 1), rung=plan.rung)
+        finest = _finest if self.oscillates else _at_start
+        rate, _ = turning_rate(self.blind, finest(self.blind, plan))
+        return Steps(plan, min(self.high - self.low, _length(self.blind, plan, rate)))
+
+    def at_least_two(self, counts: list[int]) -> list[int]:
+        """Cells, which need a neighbour."""
+        if math.prod(counts) > 1:
+            return counts
+        sides = self.blind.domain.upper - self.blind.domain.lower
+        longest = int(np.argmax(sides[:-1]))
+        return [2 if i == longest else n for i, n in enumerate(counts)]
+
+    def note(self, steps: Steps, trial: Trial) -> None:
+        """One more line of the way that the report shows."""
+        assert trial.judged is not None
+        plan, report = steps.plan, trial.solution.report
+        self.steps.append(
+            Step(
+                f"t = {trial.bounds[0]:.3g} to {trial.bounds[1]:.3g}",
+                plan.subdomains,
+                plan.features,
+                1.0,
+                report.columns + (report.traces or 0),
+                trial.judged.residual,
+                trial.apart,
+                trial.lost,
+                time.perf_counter() - trial.started,
+                report.distinct_subdomains or 0,
+                count=plan.count,
+            )
+        )
 
 
-def _finest(problem: Problem, plan: Plan) -> np.ndarray:
+def _finest(problem: Problem, plan: Plan) -> Array:
     """The wavenumbers that cells of a plan resolve, along every axis but time."""
     d = problem.domain.dimension
     filled = tuning.FILLED * total_degree(plan.features, d)
@@ -248,9 +339,22 @@ def _finest(problem: Problem, plan: Plan) -> np.ndarray:
     return 2 * filled * np.array(plan.subdomains) / sides
 
 
-def _slabs(problem: Problem, plan: Plan, rate: float) -> int:
-    """So many that a cell's features resolve what turns at a rate."""
-    axis, d = problem.domain.axis_index(TIME), problem.domain.dimension
-    filled = tuning.FILLED * total_degree(plan.features, d)
-    length = float(problem.domain.upper[axis] - problem.domain.lower[axis])
-    return max(1, math.ceil(rate * length / (2 * filled)))
+def _at_start(problem: Problem, plan: Plan) -> Array:
+    return np.minimum(_finest(problem, plan), _data_wavenumbers(problem))
+
+
+def _data_wavenumbers(problem: Problem) -> Array:
+    """The finest that the data show, along every axis."""
+    sides = problem.domain.upper - problem.domain.lower
+    return 2 * np.array(degrees(problem, PIECES)) / sides
+
+
+def _duration(problem: Problem) -> float:
+    axis = problem.domain.axis_index(TIME)
+    return float(problem.domain.upper[axis] - problem.domain.lower[axis])
+
+
+def _length(problem: Problem, plan: Plan, rate: float) -> float:
+    """In which a cell's features resolve what turns or fades at a rate."""
+    filled = tuning.FILLED * total_degree(plan.features, problem.domain.dimension)
+    return STABLE * 2 * filled / max(rate, 1e-300)

@@ -1,0 +1,243 @@
+"""The state of a march: slabs that are kept, what each of them loses, and how that adds up.
+
+A slab is tried first, and judged by a poorer discretisation from the same start: that is what it
+loses. Kept, it is the start of the next one, and a poorer march that goes on from its own ends
+shows how losses grow or fade.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.accuracy import tuning
+from tessella.accuracy.estimate import Judgement, Look, apart, at_end, compare, look, own_error
+from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
+from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.memory import peak_mib
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.basis import Multilevel
+from tessella.overlap.points import Grid
+from tessella.problem.problem import Problem, Reference
+from tessella.problem.slabs import slab_problem, starts
+from tessella.solution.marched import Slab
+from tessella.solution.report import unit
+from tessella.solution.solution import Solution
+from tessella.solving.algorithm import exact_samples, substitute
+from tessella.solving.method import Method
+from tessella.solving.ways import Factors, Parts, way
+
+SAMPLES = {1: 200, 2: 45, 3: 13}
+"""Points per axis at which the error of a slab is measured, by dimension."""
+
+BLOWN_UP = 1e8
+"""Growth from which a march has lost its solution."""
+
+Bounds = tuple[float, float]
+
+
+class UnstableError(ArithmeticError):
+    """A march whose errors feed on themselves."""
+
+
+class Track:
+    """One discretisation after the other, with the factors of the last one at hand."""
+
+    def __init__(self) -> None:
+        self.ready: Factors | None = None
+        self.parts: Parts | None = None
+        self.length = 0.0
+
+    def solve(
+        self,
+        problem: Problem,
+        bounds: Bounds,
+        parts: Parts,
+        before: Solution | None,
+        test_grid: Grid | None = None,
+        progress: Progress | None = None,
+    ) -> tuple[Solution, bool]:
+        """The slab that follows `before`, and whether the last factors were those of its matrix."""
+        watch, length = Stopwatch(), bounds[1] - bounds[0]
+        slab = slab_problem(problem, bounds, before)
+        basis = parts.basis.moved(slab.domain)
+        with watch.phase("assemble"):
+            system = way(basis).assemble(slab, dataclasses.replace(parts, basis=basis))
+        samples = exact_samples(slab, basis, test_grid)
+        known, chosen = None, parts
+        if self.ready is not None and self.parts is parts:
+            chosen = dataclasses.replace(parts, solver=self.ready.solver)
+            if abs(length - self.length) <= 1e-9 * length:
+                with watch.phase("compare"):
+                    known = self.ready.renewed(system)
+        reused = known is not None
+        known = known or way(basis).factor(system, chosen, watch, progress)
+        found = substitute(slab, basis, known, samples, watch, progress, before is None)
+        self.ready, self.parts, self.length = known, parts, length
+        report = dataclasses.replace(
+            found.report, seconds=watch.total(), peak_memory_mib=peak_mib()
+        )
+        return dataclasses.replace(found, report=report), reused
+
+
+class Trial(NamedTuple):
+    """A slab that may be kept: its solution, what is seen of it, and what it loses at its end;
+    `poorer` is the solution that it is judged by, if any."""
+
+    bounds: Bounds
+    parts: Parts
+    solution: Solution
+    reused: bool
+    seen: Look
+    started: float
+    poorer: Solution | None = None
+    judged: Judgement | None = None
+    apart: float = 0.0
+    """How far the two are apart at the end."""
+
+    @property
+    def error(self) -> float:
+        """Of the slab, everything before left out."""
+        return 0.0 if self.judged is None else own_error(self.judged)
+
+    @property
+    def lost(self) -> float:
+        """At the end of the slab."""
+        if self.judged is None:
+            return 0.0
+        return self.apart * self.error / max(self.judged.difference, self.error)
+
+
+class Walk:
+    """All slabs so far, their figures, and the poorer march beside them."""
+
+    def __init__(self, problem: Problem, method: Method, progress: Progress | None) -> None:
+        self.blind = dataclasses.replace(problem, exact=None)
+        self.problem = self.blind if isinstance(problem.exact, Reference) else problem
+        per_axis = SAMPLES.get(problem.domain.dimension, 6)
+        self.test_grid = method.test_grid or Grid(points_per_axis=per_axis)
+        self.estimate, self.progress = method.estimate, progress
+        self.fine, self.coarse = Track(), Track()
+        self.half: tuple[Parts, Parts] | None = None
+        self.solutions: list[Solution] = []
+        self.figures: list[Slab] = []
+        self.stray: Solution | None = None
+        """The end of the poorer march."""
+        self.moments = np.zeros((4, len(problem.unknowns)))
+        """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
+        self.largest, self.first_size = np.zeros(len(problem.unknowns)), 0.0
+        self.lost = self.strayed = self.missed = 0.0
+        """What all slabs so far have lost at their ends, what poorer ones have, and the largest
+        part of some data that a slab misses."""
+
+    @property
+    def last(self) -> Solution | None:
+        return self.solutions[-1] if self.solutions else None
+
+    def attempt(self, bounds: Bounds, parts: Parts) -> Trial:
+        """Solve the next slab, and judge it."""
+        start = time.perf_counter()
+        solution, reused = self.fine.solve(
+            self.problem, bounds, parts, self.last, self.test_grid, self.progress
+        )
+        source = sampler(solution.problem, solution.basis)
+        rows = held_out(solution.problem, share=tuning.IN_A_SLAB, source=source)
+        seen = look(solution, where_it_is_peaked(rows, solution))
+        trial = Trial(bounds, parts, solution, reused, seen, start)
+        half = self._poorer(parts)
+        if half is None:
+            return trial
+        poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last)
+        judged = compare(seen, look(poorer, seen.rows))
+        return trial._replace(poorer=poorer, judged=judged, apart=at_end(seen, poorer))
+
+    def keep(self, trial: Trial) -> None:
+        """Go on from the end of a slab."""
+        guess = self._estimated(trial)
+        overall = self._overall(trial.seen, guess, trial.bounds)
+        report = dataclasses.replace(trial.solution.report, error_estimate=guess)
+        self.solutions.append(dataclasses.replace(trial.solution, report=report))
+        misfits = {defect.rows.source.name: defect.missed for defect in trial.seen.defects}
+        self.figures.append(
+            Slab(
+                trial.bounds[1],
+                trial.seen.loss,
+                {c.name: misfits[c.name] for c in starts(trial.solution.problem)},
+                guess,
+                report.error,
+                trial.reused,
+                time.perf_counter() - trial.started,
+                overall,
+            )
+        )
+        self._check_size(trial.seen)
+
+    def drop_last(self) -> None:
+        self.solutions.pop()
+        self.figures.pop()
+
+    def _check_size(self, seen: Look) -> None:
+        """Stop a march whose solution grows beyond all measure."""
+        size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
+        if len(self.figures) == 1:
+            self.first_size = size
+        elif not size <= BLOWN_UP * max(self.first_size, 1e-300):
+            raise UnstableError(f"the solution has grown {size / self.first_size:.0e} times")
+
+    def _overall(self, seen: Look, guess: float | None, bounds: Bounds) -> float | None:
+        """The estimate for all slabs so far together, in parts of the spread of the whole: what is
+        left of an error in the last slab says little of those before."""
+        u, shares, length = seen.inside, seen.rows[0].shares, bounds[1] - bounds[0]
+        mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
+        own = unit(np.sqrt(np.maximum(square - mean**2, 0.0)), np.max(np.abs(u), axis=0))
+        self.moments += length * np.stack([np.ones_like(mean), mean, square, (guess or 0.0) * own])
+        self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
+        if guess is None:
+            return None
+        time_, mean, square, error = self.moments
+        spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
+        return float(np.max(error / time_ / unit(spread, self.largest)))
+
+    def _estimated(self, trial: Trial) -> float | None:
+        """Of everything so far. A slab loses what separates it from a poorer one with the same
+        start, times the ratio of their residuals; what it loses at its end is carried on, and grows
+        or fades as the errors of a poorer march do that goes its own way."""
+        if trial.judged is None:
+            return None
+        half, seen = self._poorer(trial.parts), trial.seen
+        assert half is not None
+        stray = trial.poorer
+        if self.stray is not None:
+            stray, _ = self.coarse.solve(self.blind, trial.bounds, half, self.stray)
+        assert stray is not None
+        self.stray = stray
+        self.missed = max(self.missed, trial.judged.missed)
+        far = apart(seen, stray(seen.rows[0].points).reshape(seen.inside.shape))
+        growth = self._growth(far, trial.judged.difference)
+        estimate = max(trial.error + growth * self.lost, self.missed)
+        self.strayed += trial.apart
+        self.lost += trial.lost
+        return estimate
+
+    def _growth(self, far: float, fresh: float) -> float:
+        """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
+        once that one has lost its way."""
+        if not self.strayed:
+            return 1.0
+        found = max(far - fresh, 0.0) / self.strayed
+        return max(found, 1.0) if far > tuning.ASTRAY else found
+
+    def _poorer(self, parts: Parts) -> Parts | None:
+        """Half the features, if a second opinion is wanted; known once a solver is chosen."""
+        basis, ready = parts.basis, self.fine.ready
+        assert ready is not None
+        wanted = not ready.iterative if self.estimate is None else self.estimate
+        if not wanted or isinstance(basis, Multilevel) or basis.features.count < 2:
+            return None
+        if self.half is None or self.half[0] is not parts:
+            half = dataclasses.replace(parts, basis=basis.coarser(), solver=ready.solver)
+            self.half = parts, half
+        return self.half[1]
