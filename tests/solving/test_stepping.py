@@ -180,3 +180,91 @@ def test_a_wave_solved_by_its_name_is_saved_and_loaded(tmp_path):
     path = solution.save(tmp_path / "wave.npz")
     points = np.array([[0.1, 0.2, 0.3], [-0.5, 0.4, 0.1]])
     np.testing.assert_array_equal(ts.load(path)(points), solution(points))
+
+
+@pytest.mark.parametrize("tol", [1e-2, 1e-5])
+def test_a_pulse_that_enters_late_is_followed_by_finer_slabs(tol):
+    """Nothing of it shows in the first slabs, which are all that a fixed choice would know."""
+
+    def exact(p):
+        return pulse(p[:, 1] - p[:, 0] - 0.6)
+
+    problem = ts.Problem(
+        ts.Box(x=(0, 1), t=(0, 1)),
+        ts.Equation(ts.D(t=2) - ts.D(x=2)),
+        [ts.Dirichlet(exact), ts.Initial(exact), ts.InitialVelocity()],
+        exact=exact,
+    )
+    report = ts.solve(problem, tol=tol).report
+    assert report.stop_reason == "tolerance met"
+    assert report.error["l1_normalised"] <= tol
+
+
+def spreading(width):
+    def u(p):
+        s = width**2 + 0.04 * p[:, 1]
+        return width / jnp.sqrt(s) * jnp.exp(-((p[:, 0] - 0.4) ** 2) / s)
+
+    return ts.Problem(
+        ts.Box(x=(0, 1), t=(0, 0.5)),
+        ts.Equation(ts.D(t=1) - 0.01 * ts.D(x=2)),
+        [ts.Dirichlet(u), ts.Initial(u)],
+        exact=u,
+    )
+
+
+@pytest.fixture(scope="module")
+def fading():
+    return ts.solve(spreading(0.01), tol=1e-5)
+
+
+def test_where_things_fade_slabs_grow_and_cells_are_fewer(fading):
+    found = fading
+    assert isinstance(found, Marched)
+    assert found.report.stop_reason == "tolerance met"
+    assert found.report.error["l1_normalised"] <= 3e-5
+    ends = np.array([0.0, *(slab.end for slab in found.report.slabs)])
+    lengths = np.diff(ends)
+    assert lengths[-2] > 20 * lengths[0]
+    cells = [slab.basis.decomposition.count for slab in found.slabs]
+    assert cells[-1] < cells[0] / 4
+    columns = [slab.columns for slab in found.report.slabs]
+    assert f"{min(columns):,} to {max(columns):,} columns" in str(found.report)
+
+
+def test_smooth_heat_is_solved_at_once():
+    assert in_slabs(spreading(0.3)) is None
+
+
+def test_a_march_with_slabs_of_different_cells_is_saved_and_loaded(fading, tmp_path):
+    found = fading
+    x = np.random.default_rng(0).uniform((0, 0), (1, 0.5), (200, 2))
+    again = ts.load(found.save(tmp_path / "heat"), found.problem)
+    np.testing.assert_array_equal(again(x), found(x))
+
+
+def test_losses_do_not_feed_on_themselves_in_slabs_of_three_quarters_of_a_cell():
+    """Noise that cells can hardly hold neither grows nor dies in 40 slabs; in slabs as thick as a
+    cell it grows."""
+    draw = np.random.default_rng(0).standard_normal((12, 12))
+
+    def noise(p):
+        waves = [np.sin(np.pi * np.outer(x, np.arange(1, 13))) for x in (p[:, 0], p[:, 1])]
+        return np.einsum("pm,mn,pn->p", waves[0], draw, waves[1])
+
+    def grown(part):
+        T = 40 * part / 3
+        problem = ts.Problem(
+            ts.Box(x=(0, 1), y=(0, 1), t=(0, T)),
+            ts.Equation(ts.D(t=2) - ts.Laplacian()),
+            [ts.Dirichlet(), ts.Initial(noise), ts.InitialVelocity()],
+        )
+        sizes = {"subdomains": (3, 3, 1), "features": 60, "coupling": "interfaces"}
+        marched = ts.march(problem, 40, **sizes, estimate=False)
+        x = np.random.default_rng(1).random((500, 2))
+        ends = [slab.problem.domain.upper[2] for slab in marched.slabs]
+        sizes = [np.std(marched(np.column_stack([x, np.full(len(x), t)]))) for t in ends]
+        return np.mean(sizes[-5:]) / np.mean(sizes[15:20])
+
+    assert grown(0.75) < 1.3
+    assert grown(1.0) > 2.0

@@ -149,6 +149,9 @@ def where_it_is_peaked(rows: list[Rows], solution: Solution) -> list[Rows]:
     return [first, *rows[1:]]
 
 
+TINY = 1e-250
+"""Squares that are as good as zero."""
+
 SEEN = 4_096
 """Points at which a solution is looked at for peaks."""
 
@@ -171,7 +174,7 @@ def _with_peaks(
     x, normals = pool(tuning.POOL.get(part.points.shape[1], tuning.POOL[3]))
     squares = size(x) ** 2
     total = float(squares.sum())
-    if total == 0 or not math.isfinite(total):
+    if total < TINY or not math.isfinite(total):
         return part
     few = max(1, int(tuning.NARROW_PART * len(x)))
     if float(np.partition(squares, len(x) - few)[-few:].sum()) < tuning.HELD * total:

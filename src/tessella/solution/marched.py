@@ -37,6 +37,7 @@ class Slab:
     error     true error in the slab where the exact solution is known
     reused    whether it was solved with the factors of an earlier slab
     overall   estimated normalised L1 error of all slabs so far together
+    columns   of its system
     """
 
     end: float
@@ -47,11 +48,13 @@ class Slab:
     reused: bool
     seconds: float
     overall: float | None = None
+    columns: int | None = None
 
 
 @dataclass(frozen=True)
 class MarchReport:
-    """The figures of a march; `first` is the report of the first slab, whose sizes all have."""
+    """The figures of a march; `first` is the report of the first slab, whose sizes all have unless
+    a tolerance chose others."""
 
     first: Report
     slabs: tuple[Slab, ...]
@@ -145,7 +148,11 @@ class MarchReport:
         first = self.first
         for number, step in enumerate(self.refinement, 1):
             yield f"{number}. {step.change}", str(step)
-        yield "system", f"{first.rows:,} rows x {first.columns:,} columns in every slab"
+        columns = sorted({slab.columns or first.columns for slab in self.slabs})
+        if len(columns) == 1:
+            yield "system", f"{first.rows:,} rows x {first.columns:,} columns in every slab"
+        else:
+            yield "system", f"{columns[0]:,} to {columns[-1]:,} columns in a slab"
         if first.columns_kept is not None:
             yield "features kept", f"{first.columns_kept:,} of {first.columns:,} in the first slab"
         times = self.factorisations

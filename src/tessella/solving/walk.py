@@ -22,7 +22,7 @@ from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem, Reference
-from tessella.problem.slabs import slab_problem, starts
+from tessella.problem.slabs import Continued, slab_problem, starts
 from tessella.solution.marched import Slab
 from tessella.solution.report import unit
 from tessella.solution.solution import Solution
@@ -128,7 +128,8 @@ class Walk:
         """The end of the poorer march."""
         self.moments = np.zeros((4, len(problem.unknowns)))
         """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
-        self.largest, self.first_size = np.zeros(len(problem.unknowns)), 0.0
+        self.largest, self.known = np.zeros(len(problem.unknowns)), 0.0
+        """Of the solution, and of what it starts from and is given."""
         self.lost = self.strayed = self.missed = 0.0
         """What all slabs so far have lost at their ends, what poorer ones have, and the largest
         part of some data that a slab misses."""
@@ -171,6 +172,7 @@ class Walk:
                 trial.reused,
                 time.perf_counter() - trial.started,
                 overall,
+                trial.solution.report.columns,
             )
         )
         self._check_size(trial.seen)
@@ -180,12 +182,16 @@ class Walk:
         self.figures.pop()
 
     def _check_size(self, seen: Look) -> None:
-        """Stop a march whose solution grows beyond all measure."""
+        """Stop a march whose solution grows beyond its first size and that of all data."""
         size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
-        if len(self.figures) == 1:
-            self.first_size = size
-        elif not size <= BLOWN_UP * max(self.first_size, 1e-300):
-            raise UnstableError(f"the solution has grown {size / self.first_size:.0e} times")
+        given = [
+            defect.given
+            for defect in seen.defects
+            if not isinstance(defect.rows.source.given, Continued)
+        ]
+        self.known = max(self.known, *given, size if len(self.figures) == 1 else 0.0)
+        if not size <= BLOWN_UP * max(self.known, 1e-300):
+            raise UnstableError(f"the solution has grown {size / self.known:.0e} times")
 
     def _overall(self, seen: Look, guess: float | None, bounds: Bounds) -> float | None:
         """The estimate for all slabs so far together, in parts of the spread of the whole: what is
