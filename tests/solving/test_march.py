@@ -11,9 +11,9 @@ import tessella as ts
 from tessella.cells.factors import CellFactors
 from tessella.problem.slabs import until
 from tessella.solution.marched import Slab
-from tessella.solving.walk import Track
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA
 from tessella.solving.plan import on_basis
+from tessella.solving.walk import Track
 from tessella.solving.ways import Factored
 
 PI = np.pi

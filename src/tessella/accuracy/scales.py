@@ -14,6 +14,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+import scipy.linalg
 from numpy.polynomial import legendre
 
 from tessella.accuracy import tuning
@@ -206,30 +207,39 @@ def turning_rate(problem: Problem, wavenumbers: Array) -> tuple[float, bool]:
     domain = problem.domain
     axis = domain.axis_index("t")
     x = domain.scatter(tuning.EXPONENTS, np.random.default_rng(SEED))
-    roots = []
+    tables = [
+        [problem.symbol(equation.operator, x, None, field) for field in problem.fields]
+        for equation in problem.equations
+    ]
+    roots: list[complex] = []
     for along, k in enumerate(wavenumbers):
-        if along == axis:
-            continue
-        for equation in problem.equations:
-            terms = [
-                term
-                for term in problem.terms(equation.operator)
-                if not any(n for i, n in enumerate(term.orders) if i not in (axis, along))
-            ]
-            roots += _roots(symbol(terms, x), axis, along, float(k))
+        if along != axis:
+            roots += _roots(tables, len(x), axis, along, float(k))
     found = np.array(roots, dtype=complex)
     return float(np.max(np.abs(found), initial=0.0)), _oscillates(found)
 
 
-def _roots(coefficients: dict[Orders, Array], axis: int, along: int, k: float) -> list[complex]:
-    """Of sum_alpha c_alpha s^a_t (i k)^a_x at every point."""
-    order = max((alpha[axis] for alpha in coefficients), default=0)
-    if not order:
+def _roots(
+    tables: list[list[dict[Orders, Array]]], some: int, axis: int, along: int, k: float
+) -> list[complex]:
+    """s at every point with det A(s) = 0, where A_ef(s) = sum_alpha c_alpha s^a_t (i k)^a_x is what
+    equation e makes of unknown f, as eigenvalues of the companion pencil; those that are infinite
+    belong to unknowns without a derivative in time."""
+    order = max((alpha[axis] for row in tables for own in row for alpha in own), default=0)
+    n = len(tables)
+    if not order or any(len(row) != n for row in tables):
         return []
-    some = len(next(iter(coefficients.values())))
-    table = np.zeros((some, order + 1), dtype=complex)
-    for alpha, c in coefficients.items():
-        table[:, order - alpha[axis]] += c * (1j * k) ** alpha[along]
-    used = table[np.abs(table[:, 0]) > 0]
-    distinct = np.unique(used.round(12), axis=0)
-    return [root for row in distinct for root in np.roots(row)]
+    A = np.zeros((some, order + 1, n, n), dtype=complex)
+    for (e, row), f in itertools.product(enumerate(tables), range(n)):
+        for alpha, c in row[f].items():
+            if not any(m for i, m in enumerate(alpha) if i not in (axis, along)):
+                A[:, alpha[axis], e, f] += c * (1j * k) ** alpha[along]
+    found: list[complex] = []
+    for one in np.unique(A.reshape(some, -1).round(12), axis=0).reshape(-1, *A.shape[1:]):
+        left, right = np.eye(order * n, k=n, dtype=complex), np.eye(order * n, dtype=complex)
+        left[-n:] = -np.concatenate(list(one[:-1]), axis=1)
+        right[-n:, -n:] = one[-1]
+        top, bottom = scipy.linalg.eigvals(left, right, homogeneous_eigvals=True)
+        finite = np.abs(bottom) > tuning.VANISHED * np.abs(top)
+        found += (top[finite] / bottom[finite]).tolist()
+    return found

@@ -21,7 +21,6 @@ import numpy as np
 from tessella.accuracy import tuning
 from tessella.accuracy.scales import degrees, total_degree, turning_rate
 from tessella.cells.tiling import Tiling
-from tessella.geometry.box import Box
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
@@ -81,9 +80,7 @@ class Steps(NamedTuple):
 
 def in_slabs(problem: Problem) -> Problem | None:
     """The problem as it is marched, if that pays and it can be; else None."""
-    if problem.domain.axes[-1] != TIME or len(problem.fields) > 1:
-        return None
-    if not isinstance(problem.domain, Box):
+    if problem.domain.axes[-1] != TIME or problem.domain.regions:
         return None
     soft = stated(problem)
     if soft is None or not marches(soft):
@@ -203,7 +200,7 @@ class _Stepping:
         before = self.kept
         while True:
             trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
-            lost = trial.lost
+            lost = trial.lost * walk.part(trial)
             may = self.allowance(walk, t, steps) * (LENIENT if walk.figures else 1.0)
             if not walk.figures or lost > may:
                 self.note(steps, trial)
@@ -222,7 +219,7 @@ class _Stepping:
                 self.least = WORTH_MORE * best[0]
                 self.kept = best[2]
                 return best[1:]
-            steps = self.finer(steps, trial, may)
+            steps = self.finer(steps, trial, lost, may)
 
     def bounds(self, t: float, steps: Steps) -> tuple[float, float]:
         """Slabs of equal length to the end, about as long as chosen."""
@@ -254,7 +251,8 @@ class _Stepping:
         t, plan = trial.bounds[1], steps.plan
         if self.oscillates or t >= self.high:
             return steps
-        spare = self.allowance(walk, trial.bounds[0], steps) / max(EASY * trial.lost, 1e-300)
+        lost = trial.lost * walk.part(trial)
+        spare = self.allowance(walk, trial.bounds[0], steps) / max(EASY * lost, 1e-300)
         order = tuning.FILLED * total_degree(plan.features, len(plan.slabs))
         factor = min(2.0, spare ** (1 / order))
         if factor < LONGER:
@@ -266,7 +264,7 @@ class _Stepping:
         counts = np.ceil(np.array(plan.subdomains[:-1]) * share).astype(int).tolist()
         return Steps(dataclasses.replace(plan, slabs=(*self.at_least_two(counts), 1)), longer)
 
-    def finer(self, steps: Steps, trial: Trial, may: float) -> Steps:
+    def finer(self, steps: Steps, trial: Trial, lost: float, may: float) -> Steps:
         """As many features as the last gain promises to be enough, or a good deal more; at the end
         of the ladder cells of two thirds of the size, in slabs that are shorter in proportion, or
         where things fade half as long."""
@@ -277,12 +275,12 @@ class _Stepping:
             if ladder[rung] > top:
                 break
             more = ladder[rung] ** (1 / d) - plan.features ** (1 / d)
-            enough = trial.lost * math.exp(-gain * more) <= may / 2
+            enough = lost * math.exp(-gain * more) <= may / 2
             if enough or ladder[rung] >= AT_ONCE * plan.features:
                 return Steps(dataclasses.replace(plan, rung=rung), steps.length)
         counts = [math.ceil(1.5 * n) for n in plan.subdomains[:-1]]
         least = min(tuning.START[d] + 1, len(ladder) - 1)
-        rung = max(least, plan.rung - (2 if trial.lost < CLOSE * may else 0))
+        rung = max(least, plan.rung - (2 if lost < CLOSE * may else 0))
         if not self.oscillates:
             return Steps(Plan((*counts, 1), rung=rung), steps.length / 2)
         return self.steps_of(Plan((*counts, 1), rung=rung))

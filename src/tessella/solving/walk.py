@@ -17,6 +17,7 @@ from tessella.accuracy import tuning
 from tessella.accuracy.estimate import Judgement, Look, apart, at_end, compare, look, own_error
 from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
 from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
@@ -35,6 +36,9 @@ SAMPLES = {1: 200, 2: 45, 3: 13}
 
 BLOWN_UP = 1e8
 """Growth from which a march has lost its solution."""
+
+FADED = 1e-12
+"""A slab whose spread is less than this part of the largest counts with this much."""
 
 Bounds = tuple[float, float]
 
@@ -99,6 +103,15 @@ class Trial(NamedTuple):
     """How far the two are apart at the end."""
 
     @property
+    def spread(self) -> Array:
+        """Of every unknown in the slab; errors are in parts of it, where it is not zero."""
+        u, shares = self.seen.inside, self.seen.rows[0].shares
+        mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
+        size = np.max(np.abs(u), axis=0)
+        spread = unit(np.sqrt(np.maximum(square - mean**2, 0.0)), size)
+        return np.where(size > 0, spread, 0.0)
+
+    @property
     def error(self) -> float:
         """Of the slab, everything before left out."""
         return 0.0 if self.judged is None else own_error(self.judged)
@@ -130,9 +143,11 @@ class Walk:
         """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
         self.largest, self.known = np.zeros(len(problem.unknowns)), 0.0
         """Of the solution, and of what it starts from and is given."""
+        self.spread = np.zeros(len(problem.unknowns))
+        """The largest of any slab."""
         self.lost = self.strayed = self.missed = 0.0
-        """What all slabs so far have lost at their ends, what poorer ones have, and the largest
-        part of some data that a slab misses."""
+        """What all slabs so far have lost at their ends, what poorer ones have, both in parts of
+        that spread, and the largest part of some data that a slab misses."""
 
     @property
     def last(self) -> Solution | None:
@@ -158,7 +173,7 @@ class Walk:
     def keep(self, trial: Trial) -> None:
         """Go on from the end of a slab."""
         guess = self._estimated(trial)
-        overall = self._overall(trial.seen, guess, trial.bounds)
+        overall = self._overall(trial, guess)
         report = dataclasses.replace(trial.solution.report, error_estimate=guess)
         self.solutions.append(dataclasses.replace(trial.solution, report=report))
         misfits = {defect.rows.source.name: defect.missed for defect in trial.seen.defects}
@@ -193,13 +208,18 @@ class Walk:
         if not size <= BLOWN_UP * max(self.known, 1e-300):
             raise UnstableError(f"the solution has grown {size / self.known:.0e} times")
 
-    def _overall(self, seen: Look, guess: float | None, bounds: Bounds) -> float | None:
+    def part(self, trial: Trial) -> float:
+        """The spread in a slab, in parts of the largest one so far."""
+        own = trial.spread
+        return max(FADED, float(np.max(own / np.maximum(np.maximum(self.spread, own), 1e-300))))
+
+    def _overall(self, trial: Trial, guess: float | None) -> float | None:
         """The estimate for all slabs so far together, in parts of the spread of the whole: what is
         left of an error in the last slab says little of those before."""
-        u, shares, length = seen.inside, seen.rows[0].shares, bounds[1] - bounds[0]
+        u, shares = trial.seen.inside, trial.seen.rows[0].shares
+        length, error = trial.bounds[1] - trial.bounds[0], (guess or 0.0) * trial.spread
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
-        own = unit(np.sqrt(np.maximum(square - mean**2, 0.0)), np.max(np.abs(u), axis=0))
-        self.moments += length * np.stack([np.ones_like(mean), mean, square, (guess or 0.0) * own])
+        self.moments += length * np.stack([np.ones_like(mean), mean, square, error])
         self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
         if guess is None:
             return None
@@ -221,19 +241,23 @@ class Walk:
         assert stray is not None
         self.stray = stray
         self.missed = max(self.missed, trial.judged.missed)
+        larger = np.maximum(self.spread, trial.spread)
+        shrunk = float(np.max(self.spread / np.maximum(larger, 1e-300)))
+        self.spread, self.lost, self.strayed = larger, shrunk * self.lost, shrunk * self.strayed
+        part = self.part(trial)
         far = apart(seen, stray(seen.rows[0].points).reshape(seen.inside.shape))
-        growth = self._growth(far, trial.judged.difference)
-        estimate = max(trial.error + growth * self.lost, self.missed)
-        self.strayed += trial.apart
-        self.lost += trial.lost
+        growth = self._growth(far, part * max(far - trial.judged.difference, 0.0))
+        estimate = max(trial.error + growth * self.lost / part, self.missed)
+        self.strayed += part * trial.apart
+        self.lost += part * trial.lost
         return estimate
 
-    def _growth(self, far: float, fresh: float) -> float:
+    def _growth(self, far: float, carried: float) -> float:
         """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
         once that one has lost its way."""
         if not self.strayed:
             return 1.0
-        found = max(far - fresh, 0.0) / self.strayed
+        found = carried / self.strayed
         return max(found, 1.0) if far > tuning.ASTRAY else found
 
     def _poorer(self, parts: Parts) -> Parts | None:
