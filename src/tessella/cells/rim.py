@@ -29,11 +29,17 @@ DEEP = 1 / 32
 
 
 def boundary_points(
-    domain: Domain, part: str, spacing: Array, low: Array, high: Array, region: str | None = None
+    domain: Domain,
+    part: str,
+    spacing: Array,
+    low: Array,
+    high: Array,
+    region: str | None = None,
+    few: int = FEW,
 ) -> tuple[Index, Array, Array, Array]:
     """Points of a part of the boundary: the cell of each, the points, normals and weights.
 
-    About `spacing` apart, finer in cut cells with few of them. A weight is the measure of what is
+    About `spacing` apart, finer in cut cells with `few` of them. A weight is the measure of what is
     closer to the point than to others, within some percent. With `region`, only what bounds it.
     """
     inside = Inside(domain, region)
@@ -41,7 +47,7 @@ def boundary_points(
     tried = [(1, surface, _owners(inside, surface, low, high))]
     count = _counts(tried[0][2], len(low))
     best = np.append(np.ones(len(low), dtype=np.int64), 0)  # The last is that of no cell.
-    poor = _passed(inside, surface[0], spacing, low, high, count)
+    poor = _passed(inside, surface[0], spacing, low, high, count, few)
     for finer in FINER:
         dear = len(tried[0][1][0]) * finer ** (domain.dimension - 1) > MOST
         if not len(poor) or dear or not _affordable(domain, spacing / finer):
@@ -52,7 +58,7 @@ def boundary_points(
         best[poor[again > count[poor]]] = finer
         count[poor] = np.maximum(count[poor], again)
         tried.append((finer, surface, np.where(owner >= 0, poor[owner], -1)))
-        poor = poor[count[poor] < FEW]
+        poor = poor[count[poor] < few]
     found = []
     for finer, surface, owner in tried:
         i = np.flatnonzero(best[owner] == finer)
@@ -108,10 +114,10 @@ def _containing(points: Array, low: Array, high: Array) -> Index:
 
 
 def _passed(
-    inside: Inside, points: Array, spacing: Array, low: Array, high: Array, count: Index
+    inside: Inside, points: Array, spacing: Array, low: Array, high: Array, count: Index, few: int
 ) -> Index:
     """Cut cells with few points, though a part of the boundary comes close."""
-    poor = np.flatnonzero(count < FEW)
+    poor = np.flatnonzero(count < few)
     if len(points):
         reach = np.linalg.norm((high - low)[poor] / 2 + spacing, axis=1)
         poor = poor[scipy.spatial.cKDTree(points).query((low + high)[poor] / 2)[0] < reach]

@@ -8,6 +8,7 @@ unknown of its own, which lives in the cells that the region meets.
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -30,14 +31,18 @@ from tessella.cells.cutting import (
 from tessella.cells.cutting import WHOLE as INSIDE
 from tessella.cells.draw import Slot
 from tessella.cells.ports import modes_on
+from tessella.cells.rim import FEW
 from tessella.cells.rows import Place
 from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cell
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
+from tessella.features.plane_waves import INSIDE as INSIDE_WAVES
+from tessella.features.plane_waves import PlaneWaves
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import FEWEST
 from tessella.problem.problem import Problem
+from tessella.problem.slabs import START
 
 ROWS = 1.3
 """Points inside a cut cell, at least so many per feature."""
@@ -111,9 +116,12 @@ class ShapedCells(Cells):
         return self._on[name]
 
     def _sampled(self, problem: Problem, name: str) -> list[Place]:
-        spacing = (2 * self.half_widths).min(axis=0) / (max(self.counts) + 1)
+        most = max(*self.counts, *itertools.chain(*self.face_counts))
+        spacing = (2 * self.half_widths).min(axis=0) / (most + 1)
+        axis = problem.domain.axes.index("t") if name == START else None
+        few = FEW if axis is None else math.prod(self.face_counts[axis])
         owner, points, normals, weights = boundary_points(
-            problem.domain, name, spacing, self.low_corner, self.high_corner
+            problem.domain, name, spacing, self.low_corner, self.high_corner, few=few
         )
         if self.insides[0].region is not None and "/" in name:
             there = self.present[owner].sum(axis=1) > 1  # a point of contact needs both sides
@@ -173,6 +181,11 @@ def shaped_cells(problem: Problem, basis: AnyCellBasis, grid: Grid) -> ShapedCel
     extra = max(len(own.enrichment) for own in basis.levels)
     on_faces = tuple(max(n, degree + 1 + extra) for n in counts)
     least = int(ROWS * max(own.features.columns for own in basis.levels))
+    features = basis.levels[0].features
+    if isinstance(features, PlaneWaves):
+        across = features.face_points(len(counts))
+        counts, on_faces = (INSIDE_WAVES,) * len(counts), tuple(max(n, across) for n in on_faces)
+        least = INSIDE_WAVES ** len(counts)
     sizes = (tiling, counts, on_faces, degree, least, len(problem.fields))
     try:
         return _shaped(*sizes)
