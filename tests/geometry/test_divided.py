@@ -160,8 +160,12 @@ EQUATION = ts.Equation(ts.Laplacian())
             "unknown region 'core'.* is not divided, see Divided",
         ),
         (
-            lambda: ts.Problem(DIVIDED, ts.Equation(ts.Laplacian() @ ts.Field("v"))),
-            r"Field\('v'\) on a divided domain must name a region \(core, rest\)",
+            lambda: ts.Problem(
+                DIVIDED,
+                [ts.Equation(ts.Laplacian() @ ts.Field("v")), EQUATION],
+                ts.Transmission("core", "rest"),
+            ),
+            r"Field\('core'\) is a region, .*write Field\('u', 'core'\)",
         ),
         (
             lambda: ts.Problem(DIVIDED, EQUATION, ts.Transmission("rest", "core")),

@@ -197,7 +197,7 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     stating.learn(asked)
     step = max(1, cells.count // 4)
     along = exchange(problem, x[::step], x, stating.sampled(step))
-    if any(own.wind for own in along):
+    if any(own.winds for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)
     bases = tuple(own for own in each if isinstance(own, CellBasis))
