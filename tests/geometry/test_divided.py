@@ -1,5 +1,7 @@
 """Divided domains: one unknown with a part of its own in every region."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -134,6 +136,7 @@ def test_an_ansatz_serves_all_regions():
 
 
 EQUATION = ts.Equation(ts.Laplacian())
+U, V = (ts.Laplacian() @ ts.Field(name) for name in "uv")
 
 
 @pytest.mark.parametrize(
@@ -168,6 +171,42 @@ EQUATION = ts.Equation(ts.Laplacian())
             r"Field\('core'\) is a region, .*write Field\('u', 'core'\)",
         ),
         (
+            lambda: ts.Problem(
+                DIVIDED, [ts.Equation(U), ts.Equation(V, where="core")], fields="uw"
+            ),
+            "no equation contains the unknown 'w'",
+        ),
+        (
+            lambda: ts.Problem(DIVIDED, [ts.Equation(U + V)]),
+            r"1 equation\(s\) for 2 unknowns \(u, v\) in the region 'core'",
+        ),
+        (
+            lambda: ts.Problem(
+                DIVIDED,
+                [ts.Equation(U), ts.Equation(V, where="core")],
+                [ts.Dirichlet(0.0, on="core/rest", of=ts.Field("v", "rest"))],
+            ),
+            "no equation contains 'v in rest'",
+        ),
+        (
+            lambda: ts.Problem(
+                DIVIDED,
+                [ts.Equation(U)],
+                [ts.Dirichlet(0.0, on="core/rest", of=ts.Field("u", "shell"))],
+            ),
+            "unknown region 'shell' in 'u in shell'",
+        ),
+        (
+            lambda: ts.Problem(SQUARE, ts.Equation(ts.Laplacian() @ ts.Field("u", "core"))),
+            "'u in core' names a region, but .* is not divided",
+        ),
+        (
+            lambda: ts.Problem(
+                DIVIDED, [ts.Equation(U), ts.Equation(V)], ansatz=ts.Ansatz(offset=2.0)
+            ),
+            r"ansatz must be a mapping from the unknowns \(u, v\)",
+        ),
+        (
             lambda: ts.Problem(DIVIDED, EQUATION, ts.Transmission("rest", "core")),
             "unknown face 'rest/core': this domain has .*core/rest",
         ),
@@ -176,6 +215,39 @@ EQUATION = ts.Equation(ts.Laplacian())
 def test_bad_regions_are_refused(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+def test_unknowns_have_a_part_in_every_region_whose_equations_contain_them():
+    problem = ts.Problem(
+        DIVIDED,
+        [ts.Equation(U), ts.Equation(V, where="core")],
+        ansatz={"u": ts.Ansatz(2.0), "u in rest": ts.Ansatz(3.0)},
+    )
+    assert problem.unknowns == ("u", "v")
+    assert problem.fields == ("u in core", "u in rest", "v in core")
+    assert [problem.region(name) for name in problem.fields] == ["core", "rest", "core"]
+    assert [problem.multiplier(name) for name in problem.fields] == [2.0, 3.0, 1.0]
+    core, rest = (np.array([[x, 0.0]]) for x in (0.0, 0.9))
+    assert problem.symbol(V, core, field="v in core")[2, 0] == 1.0
+    assert problem.symbol(V, rest, field="v in core")[2, 0] == 0.0
+    named = ts.D(x=1) @ ts.Field("u", "rest")
+    assert problem.symbol(named, core, field="u in rest")[1, 0] == 3.0
+    assert not problem.symbol(named, core, field="u in core")
+    copied = dataclasses.replace(problem, name="again")
+    assert copied.fields == problem.fields
+
+
+def test_one_unknown_may_have_a_name():
+    T = ts.Field("T")
+    problem = ts.Problem(
+        ts.Divided(LINE, left=LEFT),
+        [ts.Equation(7 * ts.D(x=2) @ T, where="left"), ts.Equation(ts.D(x=2) @ T, where="rest")],
+        [ts.Dirichlet(lambda x: x[:, 0]), *ts.Transmission("left", "rest", flux=(7, 1), of=T)],
+    )
+    assert problem.fields == ("T in left", "T in rest")
+    solution = ts.solve(problem, subdomains=3, features=10)
+    np.testing.assert_allclose(solution([0.5]), 0.125, atol=1e-8)
+    np.testing.assert_array_equal(solution["T"]([0.2]), solution["T in left"]([0.2]))
 
 
 def test_the_depth_of_a_region_is_negative_inside_it(rng):

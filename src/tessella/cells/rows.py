@@ -271,8 +271,8 @@ class Stating:
         scale: Sequence[Array],
         weight: Sequence[Array],
     ) -> list[Asked]:
-        """Rows at all places, but for cells in which the statement holds nowhere; the given functions
-        are called once, at all points together."""
+        """Rows at all places, but for cells in which the statement holds nowhere; the given
+        functions are called once, at all points together."""
         problem, normals = self.problem, self.normals(places)
         lift = problem.lift(source.operator, x, normals)
         given = source.values(x) - lift
@@ -302,7 +302,7 @@ class Stating:
             unit = w * self.volume / self.boxes[p.members]
             asked = Asked(source.name, p.slot, p.members, symbol, h, unit)
             if inside is not None:
-                asked = asked.of(inside[here].reshape(shape).any(axis=1))
+                asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):
                 found.append(asked)
         return found

@@ -122,7 +122,8 @@ class ShapedCells(Cells):
                 at = ", ".join(f"{c:.4g}" for c in points[~there][0])
                 raise ValueError(
                     f"the boundary {name!r} of {problem.domain!r} runs along faces of subdomains "
-                    f"near ({at}), where none sees both sides: use another number of subdomains"
+                    f"near ({at}), where none sees both sides: choose edges beside it, or give "
+                    f"subdomains=... instead of a basis, whose edges are moved aside"
                 )
             owner, points, normals, weights = (x[there] for x in (owner, points, normals, weights))
         found: list[Place] = []

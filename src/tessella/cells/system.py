@@ -213,11 +213,12 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
         if isinstance(condition, IntegralCondition):
             sums.append(_integral(stating, cells, condition))
         elif isinstance(condition, PointCondition):
-            parts = _measured(stating, cells, condition)
-            if opened is not None or free:
-                sums += _each_as_sum(stating, parts)
-            else:
-                asked += parts
+            for part in _measured(stating, cells, condition):
+                alone = not ports.own[int(part.members[0])]
+                if (opened is not None or free) and not alone:
+                    sums += _each_as_sum(stating, part)
+                else:
+                    asked.append(part)
         else:
             places = [
                 p for name in condition.faces(problem.domain)
@@ -290,17 +291,15 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
     return found
 
 
-def _each_as_sum(stating: Stating, parts: Sequence[Asked]) -> list[Sum]:
+def _each_as_sum(stating: Stating, part: Asked) -> list[Sum]:
     """Measurements as rows of the whole, one each: they tell what walls leave open."""
     found = []
-    for part in parts:
-        unit = math.sqrt(float(part.unit[0]))
-        for i in range(len(part.slot)):
-            symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
-            slot = Slot(part.slot.points[i : i + 1], np.ones(1))
-            one = Asked(part.name, slot, part.members, symbol, np.zeros((1, 1)), np.ones(1))
-            weight = math.sqrt(stating.weights[part.name])
-            found.append(Sum(part.name, (one,), float(part.h[0, i]) / unit, weight))
+    unit, weight = math.sqrt(float(part.unit[0])), math.sqrt(stating.weights[part.name])
+    for i in range(len(part.slot)):
+        symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
+        slot = Slot(part.slot.points[i : i + 1], np.ones(1))
+        one = Asked(part.name, slot, part.members, symbol, np.zeros((1, 1)), np.ones(1))
+        found.append(Sum(part.name, (one,), float(part.h[0, i]) / unit, weight))
     return found
 
 
