@@ -225,3 +225,41 @@ def test_every_region_exchanges_what_its_own_equations_ask_for():
     assert orders_along(problem).tolist() == [[4], [2]]
     (along,) = exchange(problem, np.linspace(0.05, 0.95, 10)[:, None])
     assert [d.field for d in along.below] == [0, 0, 1]
+
+
+def test_two_temperatures_in_two_materials_over_time():
+    """Electrons and lattice, say: both kinked, each warming the other."""
+    slopes, k = {"left": 1.0, "rest": 3.0}, {"left": 3.0, "rest": 1.0}
+    box = ts.Box(x=(0, 1), t=(0, 0.5))
+    domain = ts.Divided(box, left=ts.Box(x=(0, 0.4), t=(0, 0.5)))
+
+    def profile(x, region):
+        return 1 + slopes[region] * (x - 0.4) + (x - 0.4) ** 2
+
+    def exact(factor):
+        def value(q):
+            x, t = q[:, 0], q[:, 1]
+            both = jnp.where(x < 0.4, profile(x, "left"), profile(x, "rest"))
+            return factor * both * jnp.exp(-t)
+
+        return value
+
+    def source(factor, region):
+        return lambda q: -factor * np.exp(-q[:, 1]) * (profile(q[:, 0], region) + 2 * k[region])
+
+    equations, conditions = [], []
+    for f, other, factor in ((u, 0.5 * (v - 2 * u), 1.0), (v, 2 * u - v, 2.0)):
+        for region in k:
+            heat = ts.D(t=1) @ f - k[region] * ts.D(x=2) @ f + other
+            name = f"{f.name} {region}"
+            equations.append(ts.Equation(heat, source(factor, region), where=region, name=name))
+        conditions += [ts.Dirichlet(exact(factor), of=f), ts.Initial(exact(factor), of=f)]
+        conditions += ts.Transmission("left", "rest", flux=(3.0, 1.0), of=f)
+    problem = ts.Problem(
+        domain, equations, conditions, exact={"u": exact(1.0), "v": exact(2.0)}, fields="uv"
+    )
+    across, forward = exchange(problem, box.scatter(50, np.random.default_rng(0)))
+    assert (len(across.below), len(across.above)) == (4, 4)
+    assert (len(forward.below), len(forward.above)) == (4, 0)
+    solution = ts.solve(problem, subdomains=(3, 2), features=60, coupling="interfaces")
+    assert solution.report.error["max"] < 1e-4

@@ -306,7 +306,12 @@ class Composition(Operator):
     right: Operator
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
-        return compose(self.left.expand(axes), self.right.expand(axes))
+        known = self.__dict__.setdefault("_expanded", {})
+        key = tuple(axes)
+        if key not in known:
+            known[key] = compose(self.left.expand(axes), self.right.expand(axes))
+        found: tuple[Term, ...] = known[key]
+        return found
 
 
 def in_region(operator: Operator, region: str) -> Operator:
