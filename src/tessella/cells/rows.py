@@ -155,8 +155,9 @@ class Stating:
             return equation.weight
         return settled((self.first_size / size) ** 2) if size > 0 else 1.0
 
-    def learn(self, asked: Sequence[Asked]) -> None:
-        """Root mean squares of the equations' coefficients over the domain."""
+    def learn(self, asked: Sequence[Asked], rooms: Array) -> None:
+        """Root mean squares of the equations' coefficients where the unknowns live: in these parts
+        of the domain, (F,)."""
         squares: dict[tuple[int, Orders], float] = {}
         for part in asked:
             share = self.boxes[part.members] / self.volume
@@ -164,7 +165,11 @@ class Stating:
                 physical = np.prod(self.half_widths[part.members] ** np.array(alpha), axis=1)
                 mean = float(share @ (np.sum(c**2, axis=1) * physical**2))
                 squares[f, alpha] = squares.get((f, alpha), 0.0) + mean
-        self.coefficients = {key: settled(math.sqrt(s)) for key, s in squares.items() if s > 0}
+        self.coefficients = {
+            (f, alpha): settled(math.sqrt(s / rooms[f]))
+            for (f, alpha), s in squares.items()
+            if s > 0
+        }
 
     def sizes(self, k: Array) -> Array:
         """W of every unknown at wavenumbers k (..., d), shape (F, ...)."""

@@ -53,13 +53,23 @@ class ShapedCells(Cells):
     """Cells some of which are cut.
 
     insides    the domain, or each of its regions
+    homes      of every unknown, in which of these it lives
     kind       (regions, J): outside, cut or whole
     cut_slots  (region, cell) -> points inside
     """
 
     insides: tuple[Inside, ...]
+    homes: tuple[int, ...]
     kind: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
+
+    @property
+    def rooms(self) -> Array:
+        boxes = np.prod(2 * self.half_widths, axis=1)
+        found = np.where(self.kind == INSIDE, boxes, 0.0).sum(axis=1)
+        for (region, cell), slot in self.cut_slots.items():
+            found[region] += float(slot.weights.sum()) * boxes[cell]
+        return np.asarray(found / found.sum())[list(self.homes)]
 
     @property
     def own_filter(self) -> np.ndarray:
@@ -238,6 +248,7 @@ def _shaped(
         volumes,
         kind[list(homes)][:, number].T != OUTSIDE,
         insides,
+        homes,
         kind[:, number],
         cut_slots,
     )

@@ -194,7 +194,7 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     _check_sizes(problem, basis, inner)
     x = stating.points(inner)
     asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
-    stating.learn(asked)
+    stating.learn(asked, cells.rooms)
     step = max(1, cells.count // 4)
     along = exchange(problem, x[::step], x, stating.sampled(step))
     if any(own.winds for own in along):

@@ -96,6 +96,11 @@ class Cells:
         return len(self.number)
 
     @property
+    def rooms(self) -> Array:
+        """The volumes in which the unknowns live, in parts of the whole, (F,)."""
+        return np.ones(self.present.shape[1])
+
+    @property
     def own_filter(self) -> np.ndarray:
         """Which cells filter their own features: points of theirs are not those of others."""
         return np.zeros(self.count, dtype=bool)
