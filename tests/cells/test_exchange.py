@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells.exchange import exchange, orders_along
+from tessella.cells.exchange import exchange
+from tessella.cells.groups import orders_along
 
 u, v, p = ts.Field("u"), ts.Field("v"), ts.Field("p")
 D, LAPLACE = ts.D, ts.Laplacian()

@@ -26,6 +26,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.cells.groups import Group, Wind, groups, in_region, orders_along, turning
 from tessella.geometry.functions import Orders, function_values
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import IntegralCondition, PointCondition
@@ -54,13 +55,6 @@ class Datum:
     terms: tuple[Term, ...]
 
 
-class Wind(NamedTuple):
-    """An unknown that its equation carries along an axis, now up, now down."""
-
-    field: int
-    equation: int
-
-
 @dataclass(frozen=True)
 class Along:
     """The data that cells exchange across one axis: taken from below, and taken from above."""
@@ -78,48 +72,6 @@ class Along:
         return self.taken(1 - side)
 
 
-class Group(NamedTuple):
-    """The unknowns of one region, or of the whole domain, and the equations that hold there."""
-
-    region: str | None
-    fields: tuple[int, ...]
-    equations: tuple[int, ...]
-
-    def without(self, winds: Sequence[Wind]) -> Group:
-        """The others."""
-        gone, solved = {w.field for w in winds}, {w.equation for w in winds}
-        return Group(
-            self.region,
-            tuple(f for f in self.fields if f not in gone),
-            tuple(e for e in self.equations if e not in solved),
-        )
-
-
-def groups(problem: Problem) -> list[Group]:
-    """What hangs together: regions know of each other by their interfaces only."""
-    return [
-        Group(
-            region,
-            tuple(i for i, field in enumerate(problem.fields) if problem.region(field) == region),
-            tuple(
-                i for i, e in enumerate(problem.equations)
-                if region is None or e.where in (None, region)
-            ),
-        )
-        for region in problem.domain.regions or (None,)
-    ]  # fmt: skip
-
-
-def orders_along(problem: Problem) -> Array:
-    """How often the equations differentiate every unknown along every axis, (F, d)."""
-    found = np.zeros((len(problem.fields), problem.domain.dimension), dtype=int)
-    for number, field in enumerate(problem.fields):
-        for equation in problem.equations_of(field):
-            for term in problem.terms(equation.operator, field):
-                found[number] = np.maximum(found[number], term.orders)
-    return found
-
-
 Symbols = Sequence[Sequence[Mapping[Orders, Array]]]
 """[equation][unknown] -> the coefficient of every derivative at some points."""
 
@@ -131,11 +83,11 @@ def exchange(
     at `every` one. `symbols` has the equations' coefficients at the points, if they are known."""
     orders, found = orders_along(problem), [Along((), ())] * problem.domain.dimension
     for group in groups(problem):
-        own = _in_region(problem, group, points)
-        everywhere = own if every is None else _in_region(problem, group, every)
+        own = in_region(problem, group, points)
+        everywhere = own if every is None else in_region(problem, group, every)
         means = _mean_coefficients(problem, group, own, symbols)
         for axis, known in enumerate(found):
-            winds = _turning(problem, group, axis, orders[:, axis], everywhere)
+            winds = turning(problem, group, axis, orders[:, axis], everywhere)
             values = tuple(Datum(w.field, 0, (Term(w.field, 0, 1.0, 0),)) for w in winds)
             more = _along(problem, group.without(winds), axis, orders[:, axis], means)
             found[axis] = Along(
@@ -144,47 +96,6 @@ def exchange(
                 (*known.winds, *winds),
             )
     return tuple(found)
-
-
-def _in_region(problem: Problem, group: Group, points: Array) -> Array:
-    """The points in a region, or all if none of these is one."""
-    if group.region is None:
-        return points
-    inside = problem.domain.inside(group.region, points)
-    return points[inside] if inside.any() else points
-
-
-def blowing(problem: Problem, axis: int, wind: Wind, points: Array) -> Array:
-    """The coefficient of an unknown's first derivative along an axis."""
-    alpha = tuple(int(i == axis) for i in range(problem.domain.dimension))
-    operator, field = problem.equations[wind.equation].operator, problem.fields[wind.field]
-    return np.asarray(
-        problem.symbol(operator, points, None, field).get(alpha, np.zeros(len(points)))
-    )
-
-
-def _turning(
-    problem: Problem, group: Group, axis: int, orders: Array, points: Array
-) -> tuple[Wind, ...]:
-    """The unknowns of first order that one equation carries along an axis, each by itself, where
-    its coefficient changes sign."""
-    firsts = [f for f in group.fields if orders[f] == 1]
-    carried: dict[int, list[int]] = {
-        e: [f for f in firsts if _carries(problem, e, f, axis)] for e in group.equations
-    }
-    found = []
-    for e, fields in carried.items():
-        if len(fields) != 1 or sum(fields[0] in own for own in carried.values()) > 1:
-            continue
-        b = blowing(problem, axis, Wind(fields[0], e), points)
-        if b.min() < 0 < b.max():
-            found.append(Wind(fields[0], e))
-    return tuple(found)
-
-
-def _carries(problem: Problem, equation: int, field: int, axis: int) -> bool:
-    terms = problem.terms(problem.equations[equation].operator, problem.fields[field])
-    return any(term.orders[axis] for term in terms)
 
 
 Means = list[list[dict[Orders, float]]]

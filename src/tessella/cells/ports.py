@@ -15,8 +15,9 @@ from numpy.polynomial import legendre
 from tessella.cells import slots
 from tessella.cells.draw import Slot, digest
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import KAPPA, Along, Datum, Wind, blowing, shares
+from tessella.cells.exchange import KAPPA, Along, Datum, shares
 from tessella.cells.faces import Side
+from tessella.cells.groups import Wind, blowing
 from tessella.cells.joining import Face
 from tessella.cells.port import Port
 from tessella.cells.rows import Stating

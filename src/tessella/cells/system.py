@@ -15,7 +15,8 @@ import numpy as np
 from tessella.cells.basis import AnyCellBasis, CellBasis
 from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import Along, exchange, orders_along
+from tessella.cells.exchange import Along, exchange
+from tessella.cells.groups import orders_along
 from tessella.cells.joining import Face
 from tessella.cells.port import Port
 from tessella.cells.ports import Crossing, blown, ports_of, with_open
