@@ -217,6 +217,41 @@ def test_bad_regions_are_refused(make, message):
         make()
 
 
+def test_regions_over_time_are_regions():
+    over = DIVIDED.over(t=(0, 2))
+    points = np.column_stack([POINTS, np.linspace(0, 2, len(POINTS))])
+    np.testing.assert_array_equal(over.inside("core", points), DIVIDED.inside("core", POINTS))
+    assert over.axes == ("x", "y", "t") and "tmin" not in over.walls
+    between, normals = over.boundary("core/rest", (21, 21, 5))
+    np.testing.assert_allclose(np.linalg.norm(between[:, :2], axis=1), 0.5)
+    np.testing.assert_allclose(normals[:, 2], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("coupling", ["overlap", "interfaces"])
+def test_heat_passes_from_one_material_to_the_next(coupling):
+    """u = (1 + slope (x - 1/2)) e^t with a flux that passes, warmed by u_t."""
+
+    def exact(p):
+        x, t = p[:, 0] - 0.5, p[:, 1]
+        return (1 + jnp.where(x < 0, x, 4 * x)) * jnp.exp(t)
+
+    problem = ts.Problem(
+        ts.Divided(LINE, left=LEFT).over(t=(0, 0.5)),
+        [
+            ts.Equation(ts.D(t=1) - 4 * ts.D(x=2), exact, where="left"),
+            ts.Equation(ts.D(t=1) - ts.D(x=2), exact, where="rest"),
+        ],
+        [
+            ts.Dirichlet(exact),
+            ts.Initial(exact),
+            *ts.Transmission("left", "rest", flux=(4.0, 1.0)),
+        ],
+        exact=exact,
+    )
+    solution = ts.solve(problem, subdomains=(3, 1), features=60, coupling=coupling)
+    assert solution.report.error["max"] < 2e-4
+
+
 def test_unknowns_have_a_part_in_every_region_whose_equations_contain_them():
     problem = ts.Problem(
         DIVIDED,
