@@ -39,11 +39,11 @@ from tessella.problem.conditions import (
     Neumann,
     Periodic,
     Robin,
-    Transmission,
 )
 from tessella.problem.operator_function import operator
 from tessella.problem.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem.problem import Ansatz, Equation, Problem, Reference
+from tessella.problem.transmission import Transmission
 from tessella.solution.files import load
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution

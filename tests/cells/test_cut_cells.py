@@ -1,5 +1,7 @@
 """Cells cut by a boundary: wherever it runs, in two and three dimensions, over time, in regions."""
 
+import math
+
 import numpy as np
 import pytest
 from hypothesis import example, given, settings
@@ -179,3 +181,20 @@ def test_a_shape_in_space_over_time_is_refused_by_name():
     heat = ts.Equation(ts.D(t=1) - ts.Laplacian("x", "y", "z"))
     with pytest.raises(ValueError, match=r"radius=1\)\.over.* has 4 \(x, y, z, t\): use coupling="):
         solved(ball, heat, [ts.Initial(1.0)], None, features=20, subdomains=2)
+
+
+def test_no_point_lies_on_an_inner_corner():
+    """An odd number of points has one in the middle of the cell, where the corner is."""
+    shape = ts.Polygon([(0, 0), (1, 0), (1, 1), (-1, 1), (-1, -1), (0, -1)])
+    corner = ts.Corner(1.5 * math.pi)
+    problem = ts.Problem(shape, ts.Equation(ts.Laplacian()), [ts.Dirichlet(corner)])
+    solution = ts.solve(
+        problem,
+        subdomains=3,
+        features=40,
+        coupling="interfaces",
+        enrichment=[corner],
+        collocation=ts.Grid(points_per_axis=33),
+    )
+    x = np.array([[0.3, 0.3], [-0.1, 0.05]])
+    np.testing.assert_allclose(solution(x), corner(x), atol=1e-10)

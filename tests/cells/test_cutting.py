@@ -443,3 +443,29 @@ def test_a_torus_by_its_function():
     parts = face_parts(Inside(torus), *face(1, 0.0, (-1, 1), (-1, 1)), 6)[0]
     assert len(parts) == 2
     np.testing.assert_allclose([p.weights.sum() for p in parts], math.pi / 16, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [
+        ts.Polygon([(0, 0), (1, 0), (1, 1), (-1, 1), (-1, -1), (0, -1)]),
+        SQUARE - ts.Box(x=(0, 2), y=(-2, 0)),
+        ts.Box(x=(-1, 0), y=(-1, 1)) | ts.Box(x=(0, 1), y=(0, 1)),
+        SQUARE - ts.Polygon([(0, 0), (1, 2), (-1, 2)]),
+    ],
+)
+def test_an_inner_corner_is_not_inside(shape):
+    """Both sides of a slanted line through it may be; the seam of a union is."""
+    inside = Inside(shape)
+    assert not inside.member(np.zeros((1, 2))).any()
+    assert inside.member(np.array([[-0.5, 0.5 * (shape.bounds[1][0] + 1)]])).all()
+
+
+def test_a_seam_is_inside():
+    halves = ts.Box(x=(-1, 0), y=(-1, 1)) | ts.Box(x=(0, 1), y=(-1, 1))
+    assert Inside(halves).member(np.array([[0.0, 0.0], [0.0, 0.5]])).all()
+
+
+def test_four_axes_are_refused_with_a_remedy():
+    with pytest.raises(ValueError, match=r"has 4 \(x, y, z, t\): use coupling='overlap'"):
+        Inside(ts.Ball(x=0, y=0, z=0, radius=1).over(t=(0, 1)))

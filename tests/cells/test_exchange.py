@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells.exchange import exchange, orders_along
+from tessella.cells.exchange import exchange
+from tessella.cells.groups import orders_along
 
 u, v, p = ts.Field("u"), ts.Field("v"), ts.Field("p")
 D, LAPLACE = ts.D, ts.Laplacian()
@@ -172,6 +173,44 @@ def test_a_rotating_wind_carries_around():
     conditions = [ts.Initial(turned), ts.Dirichlet(turned)]
     problem = ts.Problem(domain, ts.Equation(D(t=1) + rotation), conditions, exact=turned)
     assert solved(problem, (2, 2, 1), 150) < 1e-2
+
+
+def test_winds_of_two_unknowns_turn_in_places_of_their_own():
+    """Two substances carried by a shear and by its opposite, each feeding the other."""
+    c, e = ts.Field("c"), ts.Field("e")
+    exact = {
+        "c": lambda p: np.sin(p[:, 0] + p[:, 1]),
+        "e": lambda p: np.cos(p[:, 0] - p[:, 1]),
+    }
+
+    def wind(p):
+        return p[:, 1] - 0.1
+
+    def source_c(p):
+        x, y = p.T
+        return (y - 0.1) * np.cos(x + y) + 2 * np.sin(x + y) - np.cos(x - y)
+
+    def source_e(p):
+        x, y = p.T
+        return (y - 0.1) * np.sin(x - y) + 2 * np.cos(x - y) - np.sin(x + y)
+
+    def enters(p, sign):
+        return np.isclose(p[:, 0], np.where(sign * wind(p) > 0, -1.0, 1.0))
+
+    problem = ts.Problem(
+        ts.Box(x=(-1, 1), y=(-1, 1)),
+        [
+            ts.Equation(wind * (ts.D(x=1) @ c) + 2 * c - e, source_c),
+            ts.Equation(-1.0 * (wind * (ts.D(x=1) @ e)) + 2 * e - c, source_e),
+        ],
+        [
+            ts.Dirichlet(exact["c"], on=lambda p: enters(p, 1), of=c),
+            ts.Dirichlet(exact["e"], on=lambda p: enters(p, -1), of=e),
+        ],
+        exact=exact,
+    )
+    solution = ts.solve(problem, subdomains=3, features=90, coupling="interfaces")
+    assert solution.report.error["max"] < 1e-5
 
 
 def test_an_elliptic_system_of_first_order_is_determined_by_one_of_its_unknowns():

@@ -291,3 +291,30 @@ def test_a_system_too_large_is_refused_before_it_is_made(monkeypatch):
     monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda: 1 << 16)
     with pytest.raises(MemoryError, match=r"9 distinct subdomains of 25 columns needs"):
         solve(SMOOTH, subdomains=3, features=24)
+
+
+@pytest.mark.parametrize("cells", [(6, 2), (3, 1)])
+def test_pieces_apart_are_each_determined_by_their_own_reading(cells):
+    """Insulated all round; the second piece has several cells, or is one."""
+    pieces = ts.Box(x=(0, 2), y=(0, 1)) | ts.Box(x=(2.5, 3), y=(0, 1))
+    problem = ts.Problem(
+        pieces,
+        ts.Equation(-ts.Laplacian()),
+        [ts.Neumann(0.0), ts.Measured([[0.5, 0.4], [2.75, 0.6]], [1.0, 3.0])],
+    )
+    solution = ts.solve(problem, subdomains=cells, features=30, coupling="interfaces")
+    np.testing.assert_allclose(solution([[0.2, 0.3], [1.7, 0.8], [2.6, 0.2]]), [1, 1, 3], atol=1e-9)
+
+
+def test_edges_along_an_interface_are_moved_aside_or_refused():
+    domain = ts.Divided(ts.Box(x=(0, 1), y=(0, 1)), left=ts.HalfSpace(x=0.25, y=0, normal=(1, 0)))
+    problem = ts.Problem(
+        domain,
+        ts.Equation(ts.Laplacian()),
+        [ts.Dirichlet(lambda p: p[:, 0]), *ts.Transmission("left", "rest")],
+    )
+    moved = ts.solve(problem, subdomains=(4, 2), features=60, coupling="interfaces")
+    np.testing.assert_allclose(moved([[0.2, 0.3], [0.6, 0.7]]), [0.2, 0.6], atol=1e-6)
+    basis = ts.CellBasis(ts.Tiling(domain, 2).refined([0]), ts.RandomFeatures(30))
+    with pytest.raises(ValueError, match=r"near \(0.25, .*edges beside it, or give subdomains="):
+        ts.solve(problem, basis=ts.Fields(left=basis, rest=basis))

@@ -1,5 +1,7 @@
 """Divided domains: one unknown with a part of its own in every region."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -134,6 +136,7 @@ def test_an_ansatz_serves_all_regions():
 
 
 EQUATION = ts.Equation(ts.Laplacian())
+U, V = (ts.Laplacian() @ ts.Field(name) for name in "uv")
 
 
 @pytest.mark.parametrize(
@@ -160,8 +163,48 @@ EQUATION = ts.Equation(ts.Laplacian())
             "unknown region 'core'.* is not divided, see Divided",
         ),
         (
-            lambda: ts.Problem(DIVIDED, ts.Equation(ts.Laplacian() @ ts.Field("v"))),
-            r"Field\('v'\) on a divided domain must name a region \(core, rest\)",
+            lambda: ts.Problem(
+                DIVIDED,
+                [ts.Equation(ts.Laplacian() @ ts.Field("v")), EQUATION],
+                ts.Transmission("core", "rest"),
+            ),
+            r"Field\('core'\) is a region, .*write Field\('u', 'core'\)",
+        ),
+        (
+            lambda: ts.Problem(
+                DIVIDED, [ts.Equation(U), ts.Equation(V, where="core")], fields="uw"
+            ),
+            "no equation contains the unknown 'w'",
+        ),
+        (
+            lambda: ts.Problem(DIVIDED, [ts.Equation(U + V)]),
+            r"1 equation\(s\) for 2 unknowns \(u, v\) in the region 'core'",
+        ),
+        (
+            lambda: ts.Problem(
+                DIVIDED,
+                [ts.Equation(U), ts.Equation(V, where="core")],
+                [ts.Dirichlet(0.0, on="core/rest", of=ts.Field("v", "rest"))],
+            ),
+            "no equation contains 'v in rest'",
+        ),
+        (
+            lambda: ts.Problem(
+                DIVIDED,
+                [ts.Equation(U)],
+                [ts.Dirichlet(0.0, on="core/rest", of=ts.Field("u", "shell"))],
+            ),
+            "unknown region 'shell' in 'u in shell'",
+        ),
+        (
+            lambda: ts.Problem(SQUARE, ts.Equation(ts.Laplacian() @ ts.Field("u", "core"))),
+            "'u in core' names a region, but .* is not divided",
+        ),
+        (
+            lambda: ts.Problem(
+                DIVIDED, [ts.Equation(U), ts.Equation(V)], ansatz=ts.Ansatz(offset=2.0)
+            ),
+            r"ansatz must be a mapping from the unknowns \(u, v\)",
         ),
         (
             lambda: ts.Problem(DIVIDED, EQUATION, ts.Transmission("rest", "core")),
@@ -172,6 +215,74 @@ EQUATION = ts.Equation(ts.Laplacian())
 def test_bad_regions_are_refused(make, message):
     with pytest.raises((ValueError, TypeError), match=message):
         make()
+
+
+def test_regions_over_time_are_regions():
+    over = DIVIDED.over(t=(0, 2))
+    points = np.column_stack([POINTS, np.linspace(0, 2, len(POINTS))])
+    np.testing.assert_array_equal(over.inside("core", points), DIVIDED.inside("core", POINTS))
+    assert over.axes == ("x", "y", "t") and "tmin" not in over.walls
+    between, normals = over.boundary("core/rest", (21, 21, 5))
+    np.testing.assert_allclose(np.linalg.norm(between[:, :2], axis=1), 0.5)
+    np.testing.assert_allclose(normals[:, 2], 0.0, atol=1e-12)
+
+
+@pytest.mark.parametrize("coupling", ["overlap", "interfaces"])
+def test_heat_passes_from_one_material_to_the_next(coupling):
+    """u = (1 + slope (x - 1/2)) e^t with a flux that passes, warmed by u_t."""
+
+    def exact(p):
+        x, t = p[:, 0] - 0.5, p[:, 1]
+        return (1 + jnp.where(x < 0, x, 4 * x)) * jnp.exp(t)
+
+    problem = ts.Problem(
+        ts.Divided(LINE, left=LEFT).over(t=(0, 0.5)),
+        [
+            ts.Equation(ts.D(t=1) - 4 * ts.D(x=2), exact, where="left"),
+            ts.Equation(ts.D(t=1) - ts.D(x=2), exact, where="rest"),
+        ],
+        [
+            ts.Dirichlet(exact),
+            ts.Initial(exact),
+            *ts.Transmission("left", "rest", flux=(4.0, 1.0)),
+        ],
+        exact=exact,
+    )
+    solution = ts.solve(problem, subdomains=(3, 1), features=60, coupling=coupling)
+    assert solution.report.error["max"] < 2e-4
+
+
+def test_unknowns_have_a_part_in_every_region_whose_equations_contain_them():
+    problem = ts.Problem(
+        DIVIDED,
+        [ts.Equation(U), ts.Equation(V, where="core")],
+        ansatz={"u": ts.Ansatz(2.0), "u in rest": ts.Ansatz(3.0)},
+    )
+    assert problem.unknowns == ("u", "v")
+    assert problem.fields == ("u in core", "u in rest", "v in core")
+    assert [problem.region(name) for name in problem.fields] == ["core", "rest", "core"]
+    assert [problem.multiplier(name) for name in problem.fields] == [2.0, 3.0, 1.0]
+    core, rest = (np.array([[x, 0.0]]) for x in (0.0, 0.9))
+    assert problem.symbol(V, core, field="v in core")[2, 0] == 1.0
+    assert problem.symbol(V, rest, field="v in core")[2, 0] == 0.0
+    named = ts.D(x=1) @ ts.Field("u", "rest")
+    assert problem.symbol(named, core, field="u in rest")[1, 0] == 3.0
+    assert not problem.symbol(named, core, field="u in core")
+    copied = dataclasses.replace(problem, name="again")
+    assert copied.fields == problem.fields
+
+
+def test_one_unknown_may_have_a_name():
+    T = ts.Field("T")
+    problem = ts.Problem(
+        ts.Divided(LINE, left=LEFT),
+        [ts.Equation(7 * ts.D(x=2) @ T, where="left"), ts.Equation(ts.D(x=2) @ T, where="rest")],
+        [ts.Dirichlet(lambda x: x[:, 0]), *ts.Transmission("left", "rest", flux=(7, 1), of=T)],
+    )
+    assert problem.fields == ("T in left", "T in rest")
+    solution = ts.solve(problem, subdomains=3, features=10)
+    np.testing.assert_allclose(solution([0.5]), 0.125, atol=1e-8)
+    np.testing.assert_array_equal(solution["T"]([0.2]), solution["T in left"]([0.2]))
 
 
 def test_the_depth_of_a_region_is_negative_inside_it(rng):

@@ -26,10 +26,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.cells.groups import Group, Wind, groups, in_region, orders_along, turning
 from tessella.geometry.functions import Orders, function_values
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import IntegralCondition, PointCondition
-from tessella.problem.problem import Equation, Problem
+from tessella.problem.problem import Problem
 
 KAPPA = 0.35
 """Wavenumber of the incoming data, in parts of the one that the features resolve. From a half to
@@ -60,8 +61,8 @@ class Along:
 
     below: tuple[Datum, ...]
     above: tuple[Datum, ...]
-    wind: bool = False
-    """Whether only one of the two holds at a point: that from which a wind blows."""
+    winds: tuple[Wind, ...] = ()
+    """Unknowns of which only one of the two holds at a point: that from which the wind blows."""
 
     def taken(self, side: int) -> tuple[Datum, ...]:
         """By a cell on its lower (0) or upper (1) face."""
@@ -69,16 +70,6 @@ class Along:
 
     def given(self, side: int) -> tuple[Datum, ...]:
         return self.taken(1 - side)
-
-
-def orders_along(problem: Problem) -> Array:
-    """How often the equations differentiate every unknown along every axis, (F, d)."""
-    found = np.zeros((len(problem.fields), problem.domain.dimension), dtype=int)
-    for number, field in enumerate(problem.fields):
-        for equation in problem.equations:
-            for term in problem.terms(equation.operator, field):
-                found[number] = np.maximum(found[number], term.orders)
-    return found
 
 
 Symbols = Sequence[Sequence[Mapping[Orders, Array]]]
@@ -90,82 +81,74 @@ def exchange(
 ) -> tuple[Along, ...]:
     """What is exchanged across every axis; coefficients are looked at in some points inside, winds
     at `every` one. `symbols` has the equations' coefficients at the points, if they are known."""
-    orders, means = orders_along(problem), _mean_coefficients(problem, points, symbols)
-    return tuple(
-        _turning(problem, axis, orders[:, axis], points if every is None else every)
-        or _along(problem, axis, orders[:, axis], means)
-        for axis in range(problem.domain.dimension)
-    )
-
-
-def wind(problem: Problem, axis: int, points: Array) -> Array:
-    """The coefficient of the first derivative along an axis, of one equation for one unknown."""
-    alpha = tuple(int(i == axis) for i in range(problem.domain.dimension))
-    found = problem.symbol(problem.equations[0].operator, points)
-    return np.asarray(found.get(alpha, np.zeros(len(points))))
-
-
-def _turning(problem: Problem, axis: int, orders: Array, points: Array) -> Along | None:
-    """Of a single unknown that a wind carries along an axis, now up, now down."""
-    if len(problem.fields) > 1 or len(problem.equations) > 1 or orders[0] != 1:
-        return None
-    b = wind(problem, axis, points)
-    if b.min() >= 0 or b.max() <= 0:
-        return None
-    value = Datum(0, 0, (Term(0, 0, 1.0, 0),))
-    return Along((value,), (value,), True)
+    orders, found = orders_along(problem), [Along((), ())] * problem.domain.dimension
+    for group in groups(problem):
+        own = in_region(problem, group, points)
+        everywhere = own if every is None else in_region(problem, group, every)
+        means = _mean_coefficients(problem, group, own, symbols)
+        for axis, known in enumerate(found):
+            winds = turning(problem, group, axis, orders[:, axis], everywhere)
+            values = tuple(Datum(w.field, 0, (Term(w.field, 0, 1.0, 0),)) for w in winds)
+            more = _along(problem, group.without(winds), axis, orders[:, axis], means)
+            found[axis] = Along(
+                (*known.below, *more.below, *values),
+                (*known.above, *more.above, *values),
+                (*known.winds, *winds),
+            )
+    return tuple(found)
 
 
 Means = list[list[dict[Orders, float]]]
 """[equation][unknown] -> the mean of every coefficient."""
 
 
-def _where(problem: Problem, equation: Equation, points: Array) -> Array:
-    """The points at which an equation holds, or all if none of these is one."""
-    held = problem.within(equation, points)
-    return held if len(held) else points
-
-
-def _mean_coefficients(problem: Problem, points: Array, symbols: Symbols | None) -> Means:
-    found = []
-    for i, e in enumerate(problem.equations):
-        if symbols is None or e.where is not None:
-            x = _where(problem, e, points)
-            own = [problem.symbol(e.operator, x, field=f) for f in problem.fields]
-        else:
-            own = [dict(one) for one in symbols[i]]
-        found.append([{a: float(f"{np.mean(c):.3e}") for a, c in one.items()} for one in own])
+def _mean_coefficients(
+    problem: Problem, group: Group, points: Array, symbols: Symbols | None
+) -> Means:
+    """Of all equations that hold in a group, and nothing of the others."""
+    found: Means = [[{} for _ in problem.fields] for _ in problem.equations]
+    for i in group.equations:
+        for f in group.fields:
+            if symbols is None or group.region is not None:
+                operator, field = problem.equations[i].operator, problem.fields[f]
+                own: Mapping[Orders, Array] = problem.symbol(operator, points, field=field)
+            else:
+                own = symbols[i][f]
+            found[i][f] = {a: float(f"{np.mean(c):.3e}") for a, c in own.items()}
     return found
 
 
-def _along(problem: Problem, axis: int, orders: Array, means: Means) -> Along:
+def _along(problem: Problem, group: Group, axis: int, orders: Array, means: Means) -> Along:
     below: list[Datum] = []
     above: list[Datum] = []
-    total = _total_order(orders, axis, means, problem.domain.dimension)
-    start, end = (_conditions_at(problem, axis, side) for side in (0, 1))
+    fields = group.fields
+    own_means = [means[e] for e in group.equations]
+    total = _total_order(orders, axis, [[row[f] for f in fields] for row in own_means], fields)
+    start, end = (_conditions_at(problem, group, axis, side) for side in (0, 1))
     one_way = 0
     if total and start >= total and not end:
         one_way = 1
     elif total and end >= total and not start:
         one_way = -1
-    firsts = [f for f, m in enumerate(orders) if m == 1]
-    own = total - int(sum(m for m in orders if m > 1))
-    passengers = firsts if own <= 0 and len(firsts) < len(orders) and not one_way else []
-    for field, m in enumerate(orders.tolist()):
+    firsts = [f for f in fields if orders[f] == 1]
+    own = total - int(sum(orders[f] for f in fields if orders[f] > 1))
+    passengers = firsts if own <= 0 and len(firsts) < len(fields) and not one_way else []
+    for field in fields:
+        m = int(orders[field])
         if m == 0 or field in passengers or (m == 1 and not one_way):
             continue
         n = {1: m, -1: 0}.get(one_way, m // 2)
         if not one_way and m % 2:
-            n = m // 2 + (_sign(field, axis, m, means) > 0)
-            if len(orders) == 1 and start + end == m:
+            n = m // 2 + (_sign(field, axis, m, own_means) > 0)
+            if len(fields) == 1 and start + end == m:
                 n = start
-        extra = _passengers(field, axis, passengers, means) if m == 2 else ()
+        extra = _passengers(field, axis, passengers, own_means) if m == 2 else ()
         low, high = _split(field, m, n, extra)
         below += low
         above += high
     if not one_way and firsts and not passengers:
         time = problem.domain.axes.index("t") if "t" in problem.domain.axes else None
-        low, high = _first_order(axis, firsts, means, time)
+        low, high = _first_order(axis, firsts, own_means, time)
         below += low
         above += high
     return Along(tuple(below), tuple(above))
@@ -190,10 +173,12 @@ def _split(
     return data(n, order - n, -1), data(order - n, n, 1)
 
 
-def _total_order(orders: Array, axis: int, means: Means, dimension: int) -> int:
+def _total_order(orders: Array, axis: int, means: Means, fields: Sequence[int]) -> int:
     """Data that a system takes along an axis: the degree of its determinant."""
-    if len(means) != len(orders) or len(orders) == 1:
-        return int(orders.sum())
+    most = int(sum(orders[f] for f in fields))
+    if len(means) != len(fields) or len(fields) < 2:
+        return most
+    dimension = max((len(alpha) for row in means for one in row for alpha in one), default=axis + 1)
     others = np.exp(1j * np.arange(1, dimension + 1))  # any wavenumbers, none of them special
 
     def determinant(scale: float) -> float:
@@ -205,23 +190,26 @@ def _total_order(orders: Array, axis: int, means: Means, dimension: int) -> int:
 
     far, farther = determinant(1e4), determinant(1e5)
     if far == 0 or farther == 0:
-        return int(orders.sum())
+        return most
     return max(0, round(math.log10(farther / far)))
 
 
-def _conditions_at(problem: Problem, axis: int, side: int) -> int:
+def _conditions_at(problem: Problem, group: Group, axis: int, side: int) -> int:
     """Conditions at an end of an axis, those that an ansatz builds in counted too."""
     domain = problem.domain
     if domain.axes[axis] in domain.periodic:
         return 0
     name = f"{domain.axes[axis]}{('min', 'max')[side]}"
-    held = round(sum(shares(problem, name).values()))
-    return held + sum(_vanishing(problem, field, axis, side) for field in problem.fields)
+    names = [problem.fields[f] for f in group.fields]
+    held = 0.0
+    for c, share in shares(problem, name).items():
+        operator = next(own.operator for own in problem.conditions if own.name == c)
+        held += share if any(problem.terms(operator, field) for field in names) else 0.0
+    return round(held) + sum(_vanishing(problem, field, axis, side) for field in names)
 
 
 def shares(problem: Problem, name: str) -> dict[str, float]:
-    """Of every condition on a face, on which part of it it holds; what names no region of a divided
-    domain holds for the unknowns of all."""
+    """Of every condition on a face, on which part of it it holds."""
     domain, found = problem.domain, {}
     for c in problem.conditions:
         if isinstance(c, PointCondition | IntegralCondition) or name not in c.faces(domain):
@@ -230,8 +218,7 @@ def shares(problem: Problem, name: str) -> dict[str, float]:
         if callable(c.on):
             points, _ = domain.boundary(name, (FACE_POINTS,) * domain.dimension)
             share = float(np.mean(c.chosen(points))) if len(points) else 0.0
-        plain = any(t.field is None for t in c.operator.expand(domain.axes))
-        found[c.name] = share * (len(problem.fields) if domain.regions and plain else 1)
+        found[c.name] = share
     return found
 
 

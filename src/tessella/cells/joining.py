@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
+import scipy.sparse
 
 
 class Face(NamedTuple):
@@ -243,7 +244,7 @@ class _Ordering:
         self.places: dict[int, tuple[int, int]] = {}
 
     def made(self) -> Order:
-        self.join(np.arange(len(self.low)))
+        self._whole()
         places = tuple(self.places[j] for j in range(len(self.low)))
         starts = stack_ports([f.up + f.down for f in self.faces])
         ends = [self._ends(stage, starts) for stage in self.stages]
@@ -267,11 +268,29 @@ class _Ordering:
             given.append(np.concatenate([none, *(b for _, b in parts)]))
         return np.array(taken), np.array(given)
 
+    def _whole(self) -> None:
+        """The last join closes every connected piece: each may need sums to be determined."""
+        ends = np.array([f[:2] for f in self.faces if min(f[:2]) >= 0]).reshape(-1, 2).T
+        count = len(self.low)
+        joined = scipy.sparse.coo_array((np.ones(len(ends[0])), tuple(ends)), (count, count))
+        pieces, piece = scipy.sparse.csgraph.connected_components(joined, directed=False)
+        parts = [self._halved(np.flatnonzero(piece == k)) for k in range(pieces)]
+        below, above = (np.sort(np.concatenate(own)) for own in zip(*parts, strict=True))
+        groups = [self.join(cells) for cells in (below, above) if len(cells)]
+        if len(groups) == 2:
+            self._pair(*groups)
+
+    def _halved(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        if len(cells) == 1:
+            return cells, cells[:0]
+        below, above = _halves(self.low[cells], self.high[cells])
+        return cells[below], cells[above]
+
     def join(self, cells: np.ndarray) -> _Group:
         if len(cells) == 1:
             return self._single(int(cells[0]))
-        below, above = _halves(self.low[cells], self.high[cells])
-        return self._pair(self.join(cells[below]), self.join(cells[above]))
+        below, above = self._halved(cells)
+        return self._pair(self.join(below), self.join(above))
 
     def _sizes(self, ports: Sequence[Port]) -> Sizes:
         own = [(self.faces[f].down, self.faces[f].up)[:: 1 if side else -1] for f, side in ports]

@@ -21,6 +21,10 @@ POINTS = 6
 may be singular where faces meet, as many between them."""
 
 
+Fields = tuple[int, ...] | None
+"""The unknowns that cross a face; None means all."""
+
+
 def jumps(unknowns: Unknowns) -> dict[str, dict[str, float]]:
     """Root mean square and largest jump of u and of every normal derivative that is exchanged."""
     found: dict[str, list[Array]] = {}
@@ -40,10 +44,10 @@ def _on_whole_faces(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
     """At a grid of points that all faces of one kind share."""
     system = unknowns.system
     cells = system.cells
-    alike: dict[tuple[int, int, int, int | None], list[tuple[int, int]]] = {}
+    alike: dict[tuple[int, int, int, Fields], list[tuple[int, int]]] = {}
     for face in cells.faces:
         if face.custom is None:
-            key = (face.axis, face.part_below, face.part_above, face.field)
+            key = (face.axis, face.part_below, face.part_above, face.fields)
             alike.setdefault(key, []).append((face.below, face.above))
     d, inset = system.problem.domain.dimension, bool(system.enriching.count)
     for (axis, part_below, part_above, only), ends in alike.items():
@@ -62,10 +66,10 @@ def _on_whole_faces(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
 def _on_parts(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
     """At the points of parts of faces, all those across one axis together."""
     system = unknowns.system
-    alike: dict[tuple[int, int | None], list[int]] = {}
+    alike: dict[tuple[int, Fields], list[int]] = {}
     for number, face in enumerate(system.cells.faces):
         if face.custom is not None:
-            alike.setdefault((face.axis, face.field), []).append(number)
+            alike.setdefault((face.axis, face.fields), []).append(number)
     for (axis, only), numbers in alike.items():
         faces = [system.cells.faces[number] for number in numbers]
         parts = [face.custom for face in faces if face.custom is not None]
@@ -83,12 +87,12 @@ def _on_parts(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
             yield name, apart - unknowns.at_points(above, z_a, field, table)
 
 
-def _compared(system: CellSystem, axis: int, only: int | None) -> Iterator[tuple[str, int, int]]:
+def _compared(system: CellSystem, axis: int, only: Fields) -> Iterator[tuple[str, int, int]]:
     """What should agree on both sides of a face: its name, the unknown, and the order of the normal
     derivative."""
     problem, orders = system.problem, system.orders
     for f, field in enumerate(problem.fields):
-        if only not in (None, f):
+        if only is not None and f not in only:
             continue
         of = f" of {field}" if len(problem.unknowns) > 1 else ""
         for m in range(max(1, int(orders[f, axis])) if orders[f].any() else 0):

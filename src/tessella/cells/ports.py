@@ -15,8 +15,9 @@ from numpy.polynomial import legendre
 from tessella.cells import slots
 from tessella.cells.draw import Slot, digest
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import KAPPA, Along, Datum, shares, wind
+from tessella.cells.exchange import KAPPA, Along, Datum, shares
 from tessella.cells.faces import Side
+from tessella.cells.groups import Wind, blowing
 from tessella.cells.joining import Face
 from tessella.cells.port import Port
 from tessella.cells.rows import Stating
@@ -116,7 +117,7 @@ Modes = tuple[tuple[Array, ...], tuple[Array, ...]]
 
 def _is_special(face: Between, enriching: Enriching | None) -> bool:
     """Whether a face is unlike others of its axis."""
-    if face.custom is not None or face.field is not None or face.wind:
+    if face.custom is not None or face.fields is not None or face.wind:
         return True
     return enriching is not None and bool(
         enriching.active[face.below].any() or enriching.active[face.above].any()
@@ -138,7 +139,7 @@ def _port(crossing: Crossing, cell: int, number: int, at: Side, modes: Modes) ->
     kappa = crossing.kappas[number]
     pulls = crossing.pulls(taken, cell, axis, kappa, area)
     data = (taken, given, cells.degree, cells.face_counts[axis])
-    own = (face.field, face.wind, kappa, half, pulls)
+    own = (face.fields, face.wind, kappa, half, pulls)
     name = (*label, *own, *data, *_modes_name(modes, crossing.modes[axis]))
     functions = modes[side], modes[1 - side]
     return Port(axis, side, slot, taken, given, *functions, kappa, pulls, half, name)
@@ -152,39 +153,51 @@ def _modes_name(modes: Sequence[Sequence[Array]], usual: Array) -> tuple[bytes, 
 
 
 def crossed(along: Along, face: Between, side: int) -> tuple[tuple[Datum, ...], tuple[Datum, ...]]:
-    """What a cell takes and gives at a face; of an unknown that has it for itself, its own."""
-    both = along.taken(side), along.given(side)
-    if face.wind:
-        takes = (face.wind > 0) == (side == 0)
-        return (both[0], ()) if takes else ((), both[1])
-    if face.field is None:
-        return both
-    return tuple(  # type: ignore[return-value]
-        tuple(d for d in data if d.field == face.field) for data in both
-    )
+    """What a cell takes and gives at a face; of unknowns that have it for themselves, theirs."""
+    taken, given = along.taken(side), along.given(side)
+    if face.fields is not None:
+        taken, given = (tuple(d for d in x if d.field in face.fields) for x in (taken, given))
+    if not face.wind:
+        return taken, given
+    return (taken, ()) if (face.wind > 0) == (side == 0) else ((), given)
 
 
 def blown(cells: Cells, problem: Problem, along: Sequence[Along]) -> tuple[Between, ...]:
-    """The faces, each where a wind turns in two: one part for what it carries up, one for down."""
+    """The faces, with parts of their own for unknowns whose wind turns: where it carries them up,
+    and where down."""
     found = []
     for face in cells.faces:
-        if not along[face.axis].wind:
+        fields = range(len(problem.fields)) if face.fields is None else face.fields
+        winds = [wind for wind in along[face.axis].winds if wind.field in fields]
+        carried = {wind.field for wind in winds}
+        rest = {d.field for d in along[face.axis].below + along[face.axis].above} - carried
+        if not winds:
             found.append(face)
             continue
-        if face.custom is not None:
-            slots_of = [face.custom.below, face.custom.above]
-        else:
-            parts = ((1, face.part_below), (0, face.part_above))
-            slots_of = [cells.slot((face.axis, side, part)) for side, part in parts]
-        x = cells.points(face.below, slots_of[0].points)
-        b = wind(problem, face.axis, x)
-        for sign in (1, -1):
-            here = b * sign > 0
-            if here.all():
-                found.append(face._replace(wind=sign))
-            elif here.any():
-                found.append(face._replace(wind=sign, custom=_some(face, slots_of, here, x, cells)))
+        if rest & set(fields):
+            found.append(face._replace(fields=tuple(f for f in fields if f not in carried)))
+        for wind in winds:
+            found += _split_by(wind, face._replace(fields=(wind.field,)), cells, problem)
     return tuple(found)
+
+
+def _split_by(wind: Wind, face: Between, cells: Cells, problem: Problem) -> list[Between]:
+    """The parts of a face through which a wind blows up, and down."""
+    found = []
+    if face.custom is not None:
+        slots_of = [face.custom.below, face.custom.above]
+    else:
+        parts = ((1, face.part_below), (0, face.part_above))
+        slots_of = [cells.slot((face.axis, side, part)) for side, part in parts]
+    x = cells.points(face.below, slots_of[0].points)
+    b = blowing(problem, face.axis, wind, x)
+    for sign in (1, -1):
+        here = b * sign > 0
+        if here.all():
+            found.append(face._replace(wind=sign))
+        elif here.any():
+            found.append(face._replace(wind=sign, custom=_some(face, slots_of, here, x, cells)))
+    return found
 
 
 def _some(

@@ -85,6 +85,12 @@ class Asked:
     h: Array
     unit: Array
 
+    def of(self, chosen: Mask) -> Asked:
+        """Some of its members only, (members,)."""
+        symbol = {key: c[chosen] for key, c in self.symbol.items()}
+        own = (x[chosen] for x in (self.h, self.unit))
+        return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
+
     def at(self, member: int) -> int:
         """The position of a cell among the members, or -1."""
         found = int(np.searchsorted(self.members, member))
@@ -149,8 +155,9 @@ class Stating:
             return equation.weight
         return settled((self.first_size / size) ** 2) if size > 0 else 1.0
 
-    def learn(self, asked: Sequence[Asked]) -> None:
-        """Root mean squares of the equations' coefficients over the domain."""
+    def learn(self, asked: Sequence[Asked], rooms: Array) -> None:
+        """Root mean squares of the equations' coefficients where the unknowns live: in these parts
+        of the domain, (F,)."""
         squares: dict[tuple[int, Orders], float] = {}
         for part in asked:
             share = self.boxes[part.members] / self.volume
@@ -158,7 +165,11 @@ class Stating:
                 physical = np.prod(self.half_widths[part.members] ** np.array(alpha), axis=1)
                 mean = float(share @ (np.sum(c**2, axis=1) * physical**2))
                 squares[f, alpha] = squares.get((f, alpha), 0.0) + mean
-        self.coefficients = {key: settled(math.sqrt(s)) for key, s in squares.items() if s > 0}
+        self.coefficients = {
+            (f, alpha): settled(math.sqrt(s / rooms[f]))
+            for (f, alpha), s in squares.items()
+            if s > 0
+        }
 
     def sizes(self, k: Array) -> Array:
         """W of every unknown at wavenumbers k (..., d), shape (F, ...)."""
@@ -265,13 +276,15 @@ class Stating:
         scale: Sequence[Array],
         weight: Sequence[Array],
     ) -> list[Asked]:
-        """Rows at all places; the given functions are called once, at all points together."""
+        """Rows at all places, but for cells in which the statement holds nowhere; the given
+        functions are called once, at all points together."""
         problem, normals = self.problem, self.normals(places)
         lift = problem.lift(source.operator, x, normals)
         given = source.values(x) - lift
         symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
         if isinstance(source, Equation):
             self.symbols.append(symbols)
+        inside = None
         if isinstance(source, Equation) and source.where is not None:
             inside = source.holds(problem.domain, x)
             given = given * inside
@@ -292,5 +305,9 @@ class Stating:
                         symbol[f, alpha] = table
             h = given[here].reshape(shape) * factor
             unit = w * self.volume / self.boxes[p.members]
-            found.append(Asked(source.name, p.slot, p.members, symbol, h, unit))
+            asked = Asked(source.name, p.slot, p.members, symbol, h, unit)
+            if inside is not None:
+                asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
+            if len(asked.members):
+                found.append(asked)
         return found

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from itertools import product
 from typing import cast
 
@@ -44,8 +44,8 @@ BOXES, FINEST = 4, {1: 64, 2: 64, 3: 16}
 MOST_AXES = 3
 """Of a shape that cuts boxes."""
 
-SLANT = np.array([1.0, 0.618, 0.382])
-"""A direction in which hardly any boundary runs."""
+SLANTS = (-1.0, -0.41, 0.07, 0.37, 0.93)
+"""Components of directions to all sides, in which hardly any boundary runs."""
 
 
 @dataclass(frozen=True)
@@ -74,15 +74,15 @@ class Inside:
         """Negative inside, positive elsewhere, and no further from zero than the boundary.
 
         Shapes say zero also where no boundary is: on the seam of two boxes whose union they are.
-        There both sides decide, so that a seam is inside, and a wall or an interface is not.
+        There all sides decide, so that a seam is inside, and a wall, an inner corner or an
+        interface is not.
         """
         level = self._level(points)
         near = np.flatnonzero(np.abs(level) < 0.05 * self._step)
         if len(near):
-            aside = self._step * SLANT[: points.shape[1]]
-            level[near] = np.maximum(
-                self._level(points[near] - aside), self._level(points[near] + aside)
-            )
+            aside = self._step * _slants(points.shape[1])
+            around = (points[near] + aside[:, None]).reshape(-1, points.shape[1])
+            level[near] = self._level(around).reshape(len(aside), -1).max(axis=0)
         return level
 
     @cached_property
@@ -104,6 +104,13 @@ class Inside:
         rivals = (depths[own] - depths) / 2 + tie[:, None]
         rivals[own] = depths[own]
         return np.maximum(whole, rivals.max(axis=0))
+
+
+@cache
+def _slants(dimension: int) -> Array:
+    """Directions to all sides, (n, d)."""
+    every = np.array(list(product(SLANTS, repeat=dimension)))
+    return every[np.abs(every).max(axis=1) > 0.1]
 
 
 def kinds(inside: Inside, low: Array, high: Array) -> NDArray[np.int8]:

@@ -57,14 +57,24 @@ touches a face."""
 class ShapedCells(Cells):
     """Cells some of which are cut.
 
-    insides    of every unknown, where it lives
-    kind       (F, J): outside, cut or whole
-    cut_slots  (unknown, cell) -> points inside
+    insides    the domain, or each of its regions
+    homes      of every unknown, in which of these it lives
+    kind       (regions, J): outside, cut or whole
+    cut_slots  (region, cell) -> points inside
     """
 
     insides: tuple[Inside, ...]
+    homes: tuple[int, ...]
     kind: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
+
+    @property
+    def rooms(self) -> Array:
+        boxes = np.prod(2 * self.half_widths, axis=1)
+        found = np.where(self.kind == INSIDE, boxes, 0.0).sum(axis=1)
+        for (region, cell), slot in self.cut_slots.items():
+            found[region] += float(slot.weights.sum()) * boxes[cell]
+        return np.asarray(found / found.sum())[list(self.homes)]
 
     @property
     def own_filter(self) -> np.ndarray:
@@ -124,12 +134,14 @@ class ShapedCells(Cells):
             problem.domain, name, spacing, self.low_corner, self.high_corner, few=few
         )
         if self.insides[0].region is not None and "/" in name:
-            there = self.present[owner].sum(axis=1) > 1  # a point of contact needs both sides
+            sides = [i for i, own in enumerate(self.insides) if own.region in name.split("/")]
+            there = (self.kind[sides][:, owner] != OUTSIDE).all(axis=0)
             if float(weights[~there].sum()) > LOST * float(weights.sum()):
                 at = ", ".join(f"{c:.4g}" for c in points[~there][0])
                 raise ValueError(
                     f"the boundary {name!r} of {problem.domain!r} runs along faces of subdomains "
-                    f"near ({at}), where none sees both sides: use another number of subdomains"
+                    f"near ({at}), where none sees both sides: choose edges beside it, or give "
+                    f"subdomains=... instead of a basis, whose edges are moved aside"
                 )
             owner, points, normals, weights = (x[there] for x in (owner, points, normals, weights))
         found: list[Place] = []
@@ -186,7 +198,9 @@ def shaped_cells(problem: Problem, basis: AnyCellBasis, grid: Grid) -> ShapedCel
         across = features.face_points(len(counts))
         counts, on_faces = (INSIDE_WAVES,) * len(counts), tuple(max(n, across) for n in on_faces)
         least = INSIDE_WAVES ** len(counts)
-    sizes = (tiling, counts, on_faces, degree, least, len(problem.fields))
+    regions = problem.domain.regions or (None,)
+    homes = tuple(regions.index(problem.region(field)) for field in problem.fields)
+    sizes = (tiling, counts, on_faces, degree, least, homes)
     try:
         return _shaped(*sizes)
     except TypeError:  # a domain that has no hash is cut anew
@@ -200,8 +214,9 @@ def _shaped(
     on_faces: tuple[int, ...],
     degree: int,
     least: int,
-    fields: int,
+    homes: tuple[int, ...],
 ) -> ShapedCells:
+    """`homes` are the regions that the unknowns live in."""
     domain = tiling.domain
     insides = tuple(Inside(domain, name) for name in domain.regions) or (Inside(domain),)
     low, high = tiling.centres - tiling.half_widths, tiling.centres + tiling.half_widths
@@ -233,22 +248,20 @@ def _shaped(
     whole = (kind[:, number] == INSIDE).any(axis=0)
     volumes[whole] = boxes[number][whole]
     face_counts = tuple(on_faces[:i] + on_faces[i + 1 :] for i in range(len(counts)))
-    present = kind[:, number].T != OUTSIDE
-    if len(insides) < fields:
-        present = np.repeat(present, fields, axis=1)
     all_low, all_high = corners(tiling)
     return ShapedCells(
         tiling,
         number,
         all_low[number],
         all_high[number],
-        tuple(_faces(tiling, insides, kind, cell_of, face_counts, degree)),
+        tuple(_faces(tiling, insides, homes, kind, cell_of, face_counts, degree)),
         counts,
         face_counts,
         degree,
         volumes,
-        present,
+        kind[list(homes)][:, number].T != OUTSIDE,
         insides,
+        homes,
         kind[:, number],
         cut_slots,
     )
@@ -269,21 +282,23 @@ def _refuse_thin(insides: tuple[Inside, ...], low: Array, high: Array, kind: np.
 def _faces(
     tiling: Tiling,
     insides: tuple[Inside, ...],
+    homes: tuple[int, ...],
     kind: np.ndarray,
     cell_of: np.ndarray,
     counts: tuple[tuple[int, ...], ...],
     degree: int,
 ) -> list[Between]:
-    """All parts of faces inside, of every unknown that has a place of its own."""
+    """All parts of faces inside, of the unknowns of every region."""
     found = []
     for f, inside in enumerate(insides):
-        field = f if len(insides) > 1 else None
+        living = tuple(i for i, home in enumerate(homes) if home == f)
+        fields = living if len(insides) > 1 else None
         for faces in tiling.faces:
             there = (kind[f][faces.below] != OUTSIDE) & (kind[f][faces.above] != OUTSIDE)
             plain = (kind[f][faces.below] == INSIDE) & (kind[f][faces.above] == INSIDE)
             columns = cell_of[faces.below], cell_of[faces.above], faces.part_below, faces.part_above
             ends = np.stack(columns, axis=1).tolist()
-            whole = [Between(faces.axis, b, a, pb, pa, None, field) for b, a, pb, pa in ends]
+            whole = [Between(faces.axis, b, a, pb, pa, None, fields) for b, a, pb, pa in ends]
             found += [whole[i] for i in np.flatnonzero(plain).tolist()]
             some = np.flatnonzero(there & ~plain)
             if len(some):

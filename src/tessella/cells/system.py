@@ -15,7 +15,8 @@ import numpy as np
 from tessella.cells.basis import AnyCellBasis, CellBasis
 from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
-from tessella.cells.exchange import Along, exchange, orders_along
+from tessella.cells.exchange import Along, exchange
+from tessella.cells.groups import orders_along
 from tessella.cells.joining import Face
 from tessella.cells.port import Port
 from tessella.cells.ports import Crossing, blown, ports_of, with_open
@@ -194,10 +195,10 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     _check_sizes(problem, basis, inner)
     x = stating.points(inner)
     asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
-    stating.learn(asked)
+    stating.learn(asked, cells.rooms)
     step = max(1, cells.count // 4)
     along = exchange(problem, x[::step], x, stating.sampled(step))
-    if any(own.wind for own in along):
+    if any(own.winds for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)
     bases = tuple(own for own in each if isinstance(own, CellBasis))
@@ -213,11 +214,12 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
         if isinstance(condition, IntegralCondition):
             sums.append(_integral(stating, cells, condition))
         elif isinstance(condition, PointCondition):
-            parts = _measured(stating, cells, condition)
-            if opened is not None or free:
-                sums += _each_as_sum(stating, parts)
-            else:
-                asked += parts
+            for part in _measured(stating, cells, condition):
+                alone = not ports.own[int(part.members[0])]
+                if (opened is not None or free) and not alone:
+                    sums += _each_as_sum(stating, part)
+                else:
+                    asked.append(part)
         else:
             places = [
                 p for name in condition.faces(problem.domain)
@@ -290,17 +292,15 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
     return found
 
 
-def _each_as_sum(stating: Stating, parts: Sequence[Asked]) -> list[Sum]:
+def _each_as_sum(stating: Stating, part: Asked) -> list[Sum]:
     """Measurements as rows of the whole, one each: they tell what walls leave open."""
     found = []
-    for part in parts:
-        unit = math.sqrt(float(part.unit[0]))
-        for i in range(len(part.slot)):
-            symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
-            slot = Slot(part.slot.points[i : i + 1], np.ones(1))
-            one = Asked(part.name, slot, part.members, symbol, np.zeros((1, 1)), np.ones(1))
-            weight = math.sqrt(stating.weights[part.name])
-            found.append(Sum(part.name, (one,), float(part.h[0, i]) / unit, weight))
+    unit, weight = math.sqrt(float(part.unit[0])), math.sqrt(stating.weights[part.name])
+    for i in range(len(part.slot)):
+        symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
+        slot = Slot(part.slot.points[i : i + 1], np.ones(1))
+        one = Asked(part.name, slot, part.members, symbol, np.zeros((1, 1)), np.ones(1))
+        found.append(Sum(part.name, (one,), float(part.h[0, i]) / unit, weight))
     return found
 
 

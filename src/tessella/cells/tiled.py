@@ -63,7 +63,8 @@ class Between(NamedTuple):
     part_below: int = WHOLE
     part_above: int = WHOLE
     custom: Custom | None = None
-    field: int | None = None
+    fields: tuple[int, ...] | None = None
+    """The unknowns whose data cross it; None means all."""
     wind: int = 0
     """1 where it blows from below, so that only the cell above takes anything; -1 from above."""
 
@@ -93,6 +94,11 @@ class Cells:
     @property
     def count(self) -> int:
         return len(self.number)
+
+    @property
+    def rooms(self) -> Array:
+        """The volumes in which the unknowns live, in parts of the whole, (F,)."""
+        return np.ones(self.present.shape[1])
 
     @property
     def own_filter(self) -> np.ndarray:

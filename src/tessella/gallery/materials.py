@@ -8,9 +8,10 @@ from tessella.geometry.box import Box
 from tessella.geometry.divided import Divided
 from tessella.geometry.shapes import Ball
 from tessella.machine.arrays import Array, namespace
-from tessella.problem.conditions import Dirichlet, Transmission
+from tessella.problem.conditions import Dirichlet
 from tessella.problem.operators import Laplacian
 from tessella.problem.problem import Equation, Problem
+from tessella.problem.transmission import Transmission
 
 RADIUS = 0.5
 

@@ -58,6 +58,11 @@ class Divided(Domain):
         inside = ", ".join(f"{name}={shape!r}" for name, shape in self.shapes)
         return f"Divided({self.whole!r}, {inside})"
 
+    def over(self, **axis: tuple[float, float]) -> Divided:
+        """The regions at every value of one more axis, as of any domain."""
+        shapes = {name: shape.over(**axis) for name, shape in self.shapes}
+        return Divided(self.whole.over(**axis), **shapes)
+
     @property
     def regions(self) -> tuple[str, ...]:
         named = tuple(name for name, _ in self.shapes)

@@ -213,7 +213,7 @@ def of_unknown(operator: Operator, of: Operator | None, name: str) -> tuple[Oper
         return operator, name
     if not isinstance(of, Operator):
         raise TypeError(f"{name} of={of!r}: name the unknown by its Field, e.g. of=Field('u')")
-    return operator @ of, f"{name} of {of.name}" if isinstance(of, Field) else name
+    return operator @ of, f"{name} of {of.in_words}" if isinstance(of, Field) else name
 
 
 @dataclass(frozen=True, init=False)
@@ -422,28 +422,3 @@ def Absorbing(
         raise ValueError(f"{name} speed must be positive, got {speed!r}")
     operator, name = of_unknown(D(t=1) + speed * NormalDerivative(), of, name)
     return AbsorbingCondition(operator, 0.0, on, weight, name)
-
-
-def Transmission(
-    first: str,
-    second: str,
-    flux: tuple[float | Function, float | Function] = (1.0, 1.0),
-    jump: float | Function = 0.0,
-    flux_jump: float | Function = 0.0,
-) -> tuple[Condition, Condition]:
-    """Two conditions between regions of a `Divided` domain: value and flux pass from one to the
-    other, u_1 - u_2 = jump and k_1 du_1/dn - k_2 du_2/dn = flux_jump with k = `flux`, n out of the
-    first. Put them among the others with a star: `[Dirichlet(0.0), *Transmission("core", "rest")]`.
-
-    >>> import tessella as ts
-    >>> value, flux = ts.Transmission("core", "rest", flux=(3.0, 1.0))
-    >>> value.operator, flux.on
-    (Field('core') - Field('rest'), ('core/rest',))
-    """
-    inside, outside, on = Field(first), Field(second), f"{first}/{second}"
-    leaving = NormalDerivative() @ inside
-    arriving = NormalDerivative() @ outside
-    return (
-        Condition(inside - outside, jump, on, name=f"value {on}"),
-        Condition(flux[0] * leaving - flux[1] * arriving, flux_jump, on, name=f"flux {on}"),
-    )

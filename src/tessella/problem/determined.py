@@ -100,7 +100,7 @@ def contradictions(problem: Problem) -> str:
         for name in condition.faces(domain)
     ]
     for (one, of, face), (other, its, facing) in itertools.combinations(asked, 2):
-        if face.axis == facing.axis or of != its:
+        if one is other or face.axis == facing.axis or of != its:
             continue
         x = _edge(domain, face, facing)
         x = x[one.chosen(x) & other.chosen(x)]

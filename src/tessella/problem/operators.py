@@ -138,27 +138,40 @@ class Identity(Operator):
         return (Term((0,) * len(axes)),)
 
 
+IN = " in "
+"""Between an unknown and the region in which a part of it lives."""
+
+
 @dataclass(frozen=True, repr=False)
 class Field(Operator):
-    """One of several unknowns.
+    """One of several unknowns, or its part in one region of a `Divided` domain.
 
     >>> import tessella as ts
     >>> u, p = ts.Field("u"), ts.Field("p")
     >>> -ts.Laplacian() @ u + ts.D(x=1) @ p
     -Laplacian() @ Field('u') + D(x=1) @ Field('p')
+    >>> ts.Field("u", "core").in_words
+    'u in core'
     """
 
     name: str
+    region: str | None = None
 
     def __repr__(self) -> str:
-        return f"Field({self.name!r})"
+        return f"Field({', '.join(repr(n) for n in (self.name, self.region) if n is not None)})"
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.name, str) and self.name.isidentifier()):
-            raise ValueError(f"a Field's name must be an identifier such as 'u', got {self.name!r}")
+        for name in (self.name, self.region):
+            if name is not None and not (isinstance(name, str) and name.isidentifier()):
+                raise ValueError(f"a Field's name must be an identifier such as 'u', got {name!r}")
+
+    @property
+    def in_words(self) -> str:
+        """What its values are called in a solution."""
+        return self.name if self.region is None else f"{self.name}{IN}{self.region}"
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
-        return (Term((0,) * len(axes), field=self.name),)
+        return (Term((0,) * len(axes), field=self.in_words),)
 
 
 @dataclass(frozen=True, init=False, repr=False)
@@ -293,7 +306,26 @@ class Composition(Operator):
     right: Operator
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
-        return compose(self.left.expand(axes), self.right.expand(axes))
+        known = self.__dict__.setdefault("_expanded", {})
+        key = tuple(axes)
+        if key not in known:
+            known[key] = compose(self.left.expand(axes), self.right.expand(axes))
+        found: tuple[Term, ...] = known[key]
+        return found
+
+
+def in_region(operator: Operator, region: str) -> Operator:
+    """The operator acting on the parts that its unknowns have in a region."""
+    match operator:
+        case Field(name, None):
+            return Field(name, region)
+        case Sum(parts):
+            return Sum(tuple(in_region(part, region) for part in parts))
+        case Scaled(coefficient, inner):
+            return Scaled(coefficient, in_region(inner, region))
+        case Composition(left, right):
+            return Composition(left, in_region(right, region))
+    return operator
 
 
 def compose(left: Sequence[Term], right: Sequence[Term]) -> tuple[Term, ...]:

@@ -20,9 +20,11 @@ from tessella.problem.conditions import (
     IntegralCondition,
     Periodic,
 )
+from tessella.problem.fields import check_per_field, found_fields, part_named
 from tessella.problem.jumps import check_jumps
 from tessella.problem.operator_function import check_functions
 from tessella.problem.operators import (
+    IN,
     Field,
     Identity,
     Operator,
@@ -153,9 +155,10 @@ class Problem:
     orders them (default: as they appear). `ansatz` and `exact` are then given per unknown, as a
     mapping from its name; unknowns left out of `ansatz` have none.
 
-    On a `Divided` domain there is one unknown with a part of its own in every region: an operator
-    acts on the part of the region where the point lies, and `Field("core")` is the part of a region
-    by name, as a `Transmission` between regions needs it.
+    On a `Divided` domain an unknown has a part of its own in every region whose equations contain
+    it: an operator acts on the part of the region where the point lies, and `Field("u", "core")` is
+    the part of a region by name, as a `Transmission` between regions needs it; `Field("core")`
+    where there is one unknown only. Where an unknown has no part its values are zero.
 
     `exact` is optional and used for error reports only: a function, or a `Reference` at some
     points. `parameters` are numbers worth remembering in results. A `Periodic` among the conditions
@@ -203,10 +206,9 @@ class Problem:
         check_units(self.domain, self.statements)
         for statement in self.statements:
             check_functions(statement.operator.expand(self.domain.axes), self.domain)
-        object.__setattr__(self, "fields", _fields(self))
-        if not (self.domain.regions and isinstance(self.ansatz, Ansatz)):
-            _check_per_field(self.ansatz, Ansatz, "ansatz", self.fields)
-        _check_per_field(self.exact, None, "exact", self.unknowns)
+        object.__setattr__(self, "fields", found_fields(self))
+        check_per_field(self.ansatz, Ansatz, "ansatz", self.unknowns, self.fields)
+        check_per_field(self.exact, None, "exact", self.unknowns, self.fields)
         if axes:
             check_periodicity(self)
         check_jumps(self)
@@ -232,8 +234,17 @@ class Problem:
 
     @property
     def unknowns(self) -> tuple[str, ...]:
-        """What a solution has values of: the fields, or one unknown made of the regions' parts."""
-        return (ONLY,) if self.domain.regions else tuple(self.fields)
+        """What a solution has values of: the fields, or what the regions' parts make up."""
+        return tuple(dict.fromkeys(part_named(self.domain, name).unknown for name in self.fields))
+
+    def region(self, field: str) -> str | None:
+        """Where a field lives; None is everywhere."""
+        return part_named(self.domain, field).region
+
+    def equations_of(self, field: str) -> list[Equation]:
+        """The equations that hold where a field lives."""
+        region = self.region(field)
+        return [e for e in self.equations if region is None or e.where in (None, region)]
 
     def within(self, equation: Equation, points: Array) -> Array:
         """The points at which an equation holds."""
@@ -242,22 +253,24 @@ class Problem:
     def terms(self, operator: Operator, field: str | None = None) -> tuple[Term, ...]:
         """The operator's normal form as far as it acts on one unknown; by default on the only one.
 
-        An operator that names no unknown acts on the only one there is.
+        An operator that names no unknown acts on the only one there is; of a region's part, on the
+        whole unknown.
         """
         chosen = field or self.fields[0]
-        found = []
+        unknowns, found = self.unknowns, []
+        own = (None, chosen, part_named(self.domain, chosen).unknown)
         for term in operator.expand(self.domain.axes):
-            if term.field is None and len(self.unknowns) > 1:
+            if term.field is None and len(unknowns) > 1:
                 raise ValueError(
                     f"{operator!r} does not say which unknown it acts on: write "
-                    f"operator @ Field({self.fields[0]!r}); the unknowns are "
-                    f"{', '.join(self.fields)}"
+                    f"operator @ Field({unknowns[0]!r}); the unknowns are {', '.join(unknowns)}"
                 )
-            if term.field in (None, chosen):
+            if term.field in own:
                 found.append(dataclasses.replace(term, field=None))
-            elif term.field not in self.fields:
+            elif term.field not in (*self.fields, *unknowns):
                 raise ValueError(
-                    f"unknown Field({term.field!r}): this problem has {', '.join(self.fields)}"
+                    f"unknown Field({term.field!r}): this problem has "
+                    f"{', '.join(dict.fromkeys((*unknowns, *self.fields)))}"
                 )
         return tuple(found)
 
@@ -291,14 +304,17 @@ class Problem:
         if not self.domain.regions:
             return [(terms, 1.0)]
         chosen = field or self.fields[0]
-        named = tuple(
-            dataclasses.replace(t, field=None)
-            for t in operator.expand(self.domain.axes)
-            if t.field == chosen
+        unknown, region = part_named(self.domain, chosen)
+        assert region is not None
+        every = operator.expand(self.domain.axes)
+        named, plain = (
+            tuple(dataclasses.replace(t, field=None) for t in every if t.field in names)
+            for names in ((chosen,), (None, unknown))
         )
-        plain = tuple(t for t in operator.expand(self.domain.axes) if t.field is None)
-        share = self.domain.inside(chosen, points).astype(np.float64)
-        return [(part, at) for part, at in ((named, 1.0), (plain, share)) if part]
+        found: list[tuple[tuple[Term, ...], Array | float]] = [(named, 1.0)] if named else []
+        if plain:
+            found.append((plain, self.domain.inside(region, points).astype(np.float64)))
+        return found
 
     def lift(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
         """The operator applied to the ansatz's offsets at the points."""
@@ -319,11 +335,14 @@ class Problem:
 
     def unknown(self, field: str) -> Operator:
         """The operator that picks one unknown, or the part of one region."""
-        return Identity() if self.unknowns == (field,) else Field(field)
+        return Identity() if self.unknowns == (field,) else self._named(field)
 
     def part(self, field: str) -> Operator:
         """The operator that picks one field, also if it is the part of one region."""
-        return Identity() if len(self.fields) == 1 else Field(field)
+        return Identity() if len(self.fields) == 1 else self._named(field)
+
+    def _named(self, field: str) -> Field:
+        return Field(*field.split(IN))
 
     @property
     def exact_function(self) -> Function | Mapping[str, Function] | None:
@@ -337,7 +356,7 @@ class Problem:
         if callable(self.exact):
             return function_values(self.exact, points, "the exact solution")
         columns = [
-            function_values(self.exact[name], points, f"the exact {name}") for name in self.fields
+            function_values(self.exact[name], points, f"the exact {name}") for name in self.unknowns
         ]
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
@@ -349,93 +368,9 @@ class Problem:
         """The ansatz of one unknown; by default of the only one."""
         if isinstance(self.ansatz, Ansatz):
             return self.ansatz
-        return self.ansatz.get(field or self.fields[0], Ansatz())
-
-
-ONLY = "u"
-"""What the unknown is called where there is one and nobody named it."""
-
-
-def _fields(problem: Problem) -> tuple[str, ...]:
-    """The unknowns that the operators name, checked against those listed."""
-    axes = problem.domain.axes
-    expanded = {s.name: s.operator.expand(axes) for s in problem.statements}
-    seen = dict.fromkeys(t.field for terms in expanded.values() for t in terms if t.field)
-    if problem.domain.regions:
-        return _parts_of_regions(problem, tuple(seen))
-    for equation in problem.equations:
-        if equation.where is not None:
-            problem.domain.inside(equation.where, np.zeros((0, len(axes))))
-    listed = tuple(problem.fields) or tuple(seen) or (ONLY,)
-    for name in seen:
-        if name not in listed:
-            raise ValueError(f"Field({name!r}) is not among fields={listed!r}: add it there")
-    in_equations = {t.field for e in problem.equations for t in expanded[e.name]}
-    for name in listed if len(listed) > 1 else ():
-        if name not in in_equations:
-            raise ValueError(
-                f"no equation contains the unknown {name!r}, so it is not determined: add one, or "
-                f"leave it out"
-            )
-    if len(problem.equations) < len(listed):
-        raise ValueError(
-            f"{len(problem.equations)} equation(s) for {len(listed)} unknowns "
-            f"({', '.join(listed)}): the system is under-determined, state at least as many "
-            f"equations as unknowns"
-        )
-    for source in problem.statements:
-        if len(listed) > 1 and any(t.field is None for t in expanded[source.name]):
-            raise ValueError(
-                f"{source.name!r} does not say which unknown it acts on: write operator @ "
-                f"Field({listed[0]!r}) (of=Field(...) in conditions); the unknowns are "
-                f"{', '.join(listed)}"
-            )
-    return listed
-
-
-def _parts_of_regions(problem: Problem, seen: tuple[str, ...]) -> tuple[str, ...]:
-    """The unknown's parts, one per region; each must be in some equation."""
-    regions = problem.domain.regions
-    for name in (*seen, *problem.fields):
-        if name not in regions:
-            raise ValueError(
-                f"Field({name!r}) on a divided domain must name a region ({', '.join(regions)}): "
-                f"systems in several regions are not supported"
-            )
-    held = [equation.where for equation in problem.equations]
-    for where in held:
-        if where is not None and where not in regions:
-            raise ValueError(
-                f"unknown region {where!r} in where=: this domain has {', '.join(regions)}"
-            )
-    for name in regions:
-        if None not in held and name not in held:
-            raise ValueError(
-                f"no equation holds in the region {name!r}: add one with where={name!r}"
-            )
-    return regions
-
-
-def _check_per_field(
-    value: object, kind: type | None, argument: str, fields: Sequence[str]
-) -> None:
-    """One object for one unknown, a mapping by name for several."""
-    if isinstance(value, Mapping):
-        unknown = sorted(set(value) - set(fields))
-        if unknown:
-            raise ValueError(
-                f"Problem {argument} names {unknown[0]!r}, but the unknowns are {', '.join(fields)}"
-            )
-        missing = [name for name in fields if name not in value]
-        if kind is None and missing:
-            raise ValueError(f"Problem {argument} leaves out the unknown {missing[0]!r}")
-        return
-    plain = value is None or (kind is not None and value == kind())
-    if len(fields) > 1 and not plain:
-        raise ValueError(
-            f"Problem {argument} must be a mapping from the unknowns ({', '.join(fields)}), "
-            f"got {value!r}"
-        )
+        chosen = field or self.fields[0]
+        whole = self.ansatz.get(part_named(self.domain, chosen).unknown, Ansatz())
+        return self.ansatz.get(chosen, whole)
 
 
 def _closed(domain: Domain, axes: tuple[str, ...]) -> Box:

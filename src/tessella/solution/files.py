@@ -32,8 +32,9 @@ from tessella.machine import archive
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis, Basis, Fields, Multilevel, per_field
 from tessella.overlap.decomposition import Decomposition
+from tessella.problem.fields import part_named
 from tessella.problem.hard import stated
-from tessella.problem.operators import Field, Identity, Operator
+from tessella.problem.operators import Field, Identity
 from tessella.problem.problem import Ansatz, Equation, Problem
 from tessella.problem.slabs import slab_problem, until
 from tessella.solution.marched import Marched, MarchReport
@@ -231,13 +232,13 @@ def _problem(
         )
     names = tuple(ansatz)
     domain = _periodic(_domain(header["domain"], path), header["periodic"])
-    single = len(names) == 1 or domain.regions
-    unknowns: list[Operator] = [Identity()] if single else [Field(name) for name in names]
+    parts = [part_named(domain, name) for name in names]
+    single = len({part.unknown for part in parts}) == 1
     return Problem(
         domain,
-        [Equation(unknown, name=UNKNOWN) for unknown in unknowns],
+        [Equation(Identity() if single else Field(u), name=UNKNOWN, where=r) for u, r in parts],
         ansatz={name: Ansatz(**own) for name, own in ansatz.items()},
-        fields=() if domain.regions else names,
+        fields=names,
         name=header["problem"],
         parameters=header["parameters"],
     )

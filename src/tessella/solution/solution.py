@@ -118,7 +118,7 @@ class Solution(Sampled):
         where it does not hold.
         """
         x, equations = self.problem.domain.points(points), self.problem.equations
-        if equations[0].name == UNKNOWN:
+        if equations[0].name.startswith(UNKNOWN):
             raise ValueError(
                 "this solution was loaded without its problem and knows no equation: "
                 "load(path, problem=...)"
