@@ -1,7 +1,7 @@
 """Marching in time: a wave followed over five periods in slabs, and how its error grows.
 
 u_tt = 4 u_xx on [0, 1]: two standing waves, which are back where they began at every whole t. The
-coefficients do not depend on time, so one factorisation serves all slabs. The energy stays the same.
+coefficients do not depend on time, so one factorisation serves all slabs. No energy is lost.
 """
 
 from pathlib import Path
