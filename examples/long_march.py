@@ -1,7 +1,7 @@
 """Marching in time: a wave followed over five periods in slabs, and how its error grows.
 
 u_tt = 4 u_xx on [0, 1]: two standing waves, which are back where they began at every whole t. The
-coefficients do not depend on time, so one factorisation serves all slabs.
+coefficients do not depend on time, so one factorisation serves all slabs. No energy is lost.
 """
 
 from pathlib import Path
@@ -34,9 +34,11 @@ marched.save("out/march.npz")
 again = ts.load("out/march.npz", problem)
 end = np.column_stack([np.linspace(0, 1, 201), np.full(201, 5.0)])
 error = np.max(np.abs(again(end) - standing(end)))
+marched.animate("out/march.gif", frames=20, fps=4)
+energy = marched.energy([0.0, 5.0])
 slabs = marched.report.slabs
 growth = slabs[-1].error["l1_normalised"] / slabs[0].error["l1_normalised"]
 print(f"at t = 5: largest error {error:.1e}; it grew {growth:.1f}-fold since the first slab")
 
-assert error < 1e-5 and growth < 30
+assert error < 1e-5 and growth < 30 and abs(energy[1] / energy[0] - 1) < 1e-6
 assert sum(not slab.reused for slab in slabs) == 1

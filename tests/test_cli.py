@@ -45,6 +45,18 @@ def test_list_shows_the_gallery():
     assert "as-run" in text
 
 
+def test_a_moving_picture_is_written_where_it_is_asked_for(tmp_path, monkeypatch):
+    asked = []
+    monkeypatch.setattr(
+        ts.Solution, "animate", lambda self, path, progress: asked.append((self, path, progress))
+    )
+    path = tmp_path / "u.gif"
+    invoke("solve", "harmonic-oscillator", *SMALL, "--set", "omega0=10", "--animate", path)
+    ((solution, where, progress),) = asked
+    assert solution.report.problem == "harmonic-oscillator"
+    assert where == path and callable(progress)
+
+
 @pytest.fixture(scope="module")
 def solved(tmp_path_factory):
     """One small run that writes everything it can."""

@@ -40,6 +40,7 @@ from tessella.problem.conditions import (
     Periodic,
     Robin,
 )
+from tessella.problem.layers import with_layers
 from tessella.problem.operator_function import operator
 from tessella.problem.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem.problem import Ansatz, Equation, Problem, Reference
@@ -129,4 +130,5 @@ __all__ = [
     "operator",
     "pinn",
     "solve",
+    "with_layers",
 ]

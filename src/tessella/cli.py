@@ -92,6 +92,9 @@ def solve(
         Path | None, typer.Option("--json", help="write the figures to this file (- for stdout)")
     ] = None,
     plot: Annotated[Path | None, typer.Option(help="draw the solution to this file")] = None,
+    animate: Annotated[
+        Path | None, typer.Option(help="show it in time, as a moving picture: a .gif or .mp4 file")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="save the solution to this file")] = None,
     checkpoint: Annotated[
         Path | None,
@@ -101,7 +104,7 @@ def solve(
     """Solve one problem of the gallery and report."""
     from tessella import gallery
 
-    for target in (json_file, plot, save, checkpoint):
+    for target in (json_file, plot, animate, save, checkpoint):
         if target is not None and str(target) != "-" and not target.absolute().parent.is_dir():
             raise ValueError(f"the folder of {target} does not exist: create it first")
     entry = gallery.get(name)
@@ -135,6 +138,9 @@ def solve(
             json_file.write_text(text + "\n")
     if plot is not None:
         solution.plot(plot)
+    if animate is not None:
+        with _ProgressBar() as show:
+            solution.animate(animate, progress=show)
     if save is not None:
         solution.save(save)
 

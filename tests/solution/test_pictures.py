@@ -83,9 +83,25 @@ def test_three_dimensions_in_space_are_drawn_in_slices_off_the_boundary(combinat
     assert [ax.get_title() for ax in axes] == ["z = 0.2", "z = 0.4", "z = 0.6", "z = 0.8"]
 
 
-def test_four_dimensions_have_no_picture(combination):
-    solution = random_function(combination, ts.Box(x=(0, 1), y=(0, 1), z=(0, 1), t=(0, 1)))
-    with pytest.raises(ValueError, match=r"no plot for axes .*up to three axes; evaluate.*slice"):
+def test_three_dimensions_and_time_are_drawn_in_the_middle_of_the_third(combination):
+    solution = random_function(combination, ts.Box(x=(0, 1), y=(0, 1), z=(0, 1), t=(0, 3)))
+    axes = visible(solution.plot())
+    assert [ax.get_title() for ax in axes] == [f"t = {k}, z = 0.5" for k in range(4)]
+    corner = axes[3].images[0].get_array()[0, -1]
+    assert corner == pytest.approx(solution([[1.0, 0.0, 0.5, 3.0]])[0])
+
+
+def test_snapshots_show_space_wherever_time_stands(combination):
+    first = random_function(combination, ts.Box(t=(0, 3), x=(0, 1), y=(0, 1)))
+    axes = visible(first.plot())
+    assert [ax.get_title() for ax in axes] == ["t = 0", "t = 1", "t = 2", "t = 3"]
+    assert axes[0].get_xlabel() == "x"
+    assert axes[3].images[0].get_array()[0, -1] == pytest.approx(first([[3.0, 1.0, 0.0]])[0])
+
+
+def test_four_dimensions_of_space_have_no_picture(combination):
+    solution = random_function(combination, ts.Box(w=(0, 1), x=(0, 1), y=(0, 1), z=(0, 1)))
+    with pytest.raises(ValueError, match=r"no plot for axes .*three axes of space.*slice"):
         solution.plot()
 
 
@@ -185,7 +201,8 @@ def test_a_notebook_shows_a_figure_once(line_solution, monkeypatch):
 
 def outlines(ax):
     """The lines drawn where a signed distance vanishes, as arrays of points."""
-    return [p.vertices for c in ax.collections for p in c.get_paths() if len(p.vertices) > 4]
+    lines = [c for c in ax.collections if not c.filled]
+    return [p.vertices for c in lines for p in c.get_paths() if len(p.vertices) > 4]
 
 
 def test_slices_of_a_shape_are_outlined_at_their_height(combination):
@@ -196,6 +213,28 @@ def test_slices_of_a_shape_are_outlined_at_their_height(combination):
         z = float(ax.get_title().removeprefix("z = "))
         np.testing.assert_allclose(np.hypot(*line.T), np.sqrt(1 - z**2), atol=2e-3)
     assert len({ax.get_title() for ax in axes}) == 4
+
+
+def test_outlines_are_the_same_at_all_times(combination):
+    box, hole = ts.Box(x=(-1, 1), y=(-1, 1)), ts.Ball(x=0, y=0, radius=0.5)
+    holed = (box - hole).over(t=(0, 1))
+    divided = ts.Divided(ts.Box(x=(-1, 1), y=(-1, 1), t=(0, 1)), core=hole.over(t=(0, 1)))
+    for domain in (holed, divided):
+        for ax in visible(random_function(combination, domain).plot()):
+            line = np.concatenate(outlines(ax))
+            inner = line[np.max(np.abs(line), axis=1) < 0.9]
+            assert len(inner) > 50
+            np.testing.assert_allclose(np.hypot(*inner.T), 0.5, atol=2e-3)
+
+
+def test_edges_of_a_shape_are_clean(combination):
+    """The map reaches beyond the outline, and what is outside is painted over."""
+    (ax,) = visible(random_function(combination, ts.Ball(x=0, y=0, radius=1)).plot())
+    values = ax.images[0].get_array().filled(np.nan)
+    m, n = values.shape
+    x, y = np.meshgrid(np.linspace(-1, 1, m), np.linspace(-1, 1, n), indexing="ij")
+    assert np.all(np.isfinite(values[np.hypot(x, y) < 1 + 1 / m]))
+    assert any(c.filled for c in ax.collections)
 
 
 def test_slices_lie_where_the_shape_is(combination):

@@ -213,7 +213,7 @@ def _factored(
     """Maps of all cells, and the way they are joined."""
     kinds = find_kinds(system, space_of, made, shelf is not None)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-    mapped = map_kinds(kinds, system.asked, sigma, known)
+    mapped = map_kinds(kinds, system.asked, max(sigma, system.cut_sigma), known)
     check_finite(system, mapped)
     if shelf is not None:
         _shelve(shelf, kinds, mapped, known)

@@ -25,9 +25,6 @@ from tessella.machine.arrays import Array
 LOOSE = 1e8
 """Condition from which a whole cell is hardly determined by what comes in."""
 
-CUT_SIGMA = 1e-13
-"""Least threshold of the filter of single cells, whose columns have unit length or less."""
-
 
 class Fit(NamedTuple):
     """The rows of a cell as M[:, kept] = Q R, Q first the reflections of all rows, then those of

@@ -47,7 +47,7 @@ def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
     for axis in range(d):
         blended = any(level.decomposition.windowed[axis] for level in basis.levels)
         nodes, shares = gauss_rule(max(enough, WINDOWED.get(d, 0) if blended else 0))
-        edges = _edges(basis, axis)
+        edges = edges_along(basis, axis)
         half = np.diff(edges) / 2
         ticks.append(((edges[:-1] + half)[:, None] + half[:, None] * nodes).ravel())
         weights = np.multiply.outer(weights, (half[:, None] * shares).ravel()).ravel()
@@ -55,7 +55,7 @@ def quadrature(basis: AnyBasis) -> tuple[Array, Array]:
     return points, weights
 
 
-def _edges(basis: AnyBasis, axis: int) -> Array:
+def edges_along(basis: AnyBasis, axis: int) -> Array:
     """Where some subdomain of some level begins or ends, and the ends of the axis."""
     domain = basis.decomposition.domain
     low, high = domain.bounds[axis]

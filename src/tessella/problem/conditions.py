@@ -411,8 +411,8 @@ def Absorbing(
     """u_t + speed du/dn = 0, so that waves of that speed leave through the wall.
 
     The first-order condition: exact in one dimension, and for waves that meet the wall head-on;
-    those at an angle theta are reflected by (1 - cos theta) / (1 + cos theta). `of` says of which
-    unknown, where there are several.
+    those at an angle theta are reflected by (1 - cos theta) / (1 + cos theta), unless `with_layers`
+    puts a layer behind the wall. `of` says of which unknown, where there are several.
 
     >>> import tessella as ts
     >>> ts.Absorbing(speed=2.0, on="xmax").operator

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +17,13 @@ from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.solution.export import Sampled
 from tessella.solution.report import Report, Step, error_norms, finite
-from tessella.solution.solution import Solution, check_inside, test_points
+from tessella.solution.solution import (
+    Component,
+    Solution,
+    check_inside,
+    component,
+    test_points,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -66,6 +73,7 @@ class MarchReport:
     peak_memory_mib: float = 0.0
     tolerance: float | None = None
     refinement: tuple[Step, ...] = ()
+    energy_drift: float | None = None
 
     @property
     def problem(self) -> str:
@@ -175,6 +183,8 @@ class MarchReport:
         growth = self.growth()
         if growth is not None:
             yield "growth", f"{growth[1]} ~ slabs^{growth[0]:.2f} over the second half"
+        if self.energy_drift is not None:
+            yield "energy", f"kept to {self.energy_drift:.1e} of what it was"
         yield "seconds", f"{self.seconds.get('total', 0.0):.2f}"
         yield "peak memory", f"{self.peak_memory_mib:,.0f} MiB"
 
@@ -249,6 +259,33 @@ class Marched(Sampled):
                 operator, x[own], None if normals is None else normals[own]
             )
         return values
+
+    def __getitem__(self, field: str) -> Component:
+        """One unknown of a system as a function."""
+        return component(self, field)
+
+    def energy(self, times: ArrayLike | None = None) -> Array:
+        """Of a wave, at the given times, by default where slabs begin and end: half the integral
+        over space of u_t^2 + c^2 |grad u|^2, with the coefficients that the equation has.
+
+        Between walls at rest and without a source it should not change; then printing the march
+        shows by how much it does.
+        """
+        from tessella.solution.energy import energy
+
+        if times is None:
+            first = self.problem.domain.bounds[self.problem.domain.axis_index("t")][0]
+            times = [first, *(slab.end for slab in self.report.slabs)]
+        return energy(self, self.slabs[0].basis, times)
+
+    @cached_property
+    def _energy_drift(self) -> float | None:
+        from tessella.solution.energy import drift
+
+        return drift(self, self.slabs[0].basis, [slab.end for slab in self.report.slabs])
+
+    def __str__(self) -> str:
+        return str(dataclasses.replace(self.report, energy_drift=self._energy_drift))
 
     def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
         """Normalised L1, relative L2 and maximum error against the exact solution."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -28,6 +28,12 @@ if TYPE_CHECKING:
     from matplotlib.image import AxesImage
 
     from tessella.solution.solution import Solution
+
+BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
+"""From Okabe and Ito's palette, which stays apart for colour-blind eyes."""
+
+TICKS = 5
+"""Ticks along an axis of a map."""
 
 TITLE = 11
 """Size of the letters in a figure's title, in points."""
@@ -58,12 +64,17 @@ def new_figure(width: float, height: float, path: str | Path | None) -> Figure:
 
 def finished(figure: Figure, title: str, path: str | Path | None) -> Figure:
     """With its title, in as many lines as it needs, and saved if a path is given."""
-    lines = textwrap.wrap(title, int(72 * figure.get_figwidth() / (LETTER * TITLE)))
-    figure.suptitle("\n".join(lines), fontsize=TITLE)
-    figure.set_figheight(figure.get_figheight() + 1.3 * TITLE * max(len(lines) - 1, 0) / 72)
+    text = wrapped(figure, title)
+    figure.suptitle(text, fontsize=TITLE)
+    figure.set_figheight(figure.get_figheight() + 1.3 * TITLE * text.count("\n") / 72)
     if path is not None:
         figure.savefig(path)
     return figure
+
+
+def wrapped(figure: Figure, title: str) -> str:
+    """A title in lines that fit the figure's width."""
+    return "\n".join(textwrap.wrap(title, int(72 * figure.get_figwidth() / (LETTER * TITLE))))
 
 
 class Shown(NamedTuple):
@@ -115,23 +126,78 @@ def line_points(domain: Domain, solutions: Sequence[Solution], least: int, most:
     return x[(x >= domain.lower[0]) & (x <= domain.upper[0])].reshape(-1, 1)
 
 
+def drawn_axes(domain: Domain) -> tuple[int, int]:
+    """The two axes of a map: the first two of space, or the only one of space and time."""
+    space = [i for i, name in enumerate(domain.axes) if name != "t"]
+    first, second = space[:2] if len(space) > 1 else (0, 1)
+    return first, second
+
+
+def cut_places(domain: Domain, count: int) -> list[dict[str, float]]:
+    """Where a domain of three axes or more is cut to be drawn in so many maps: at times from start
+    to end, a third axis of space in its middle; without time across the third axis, inside."""
+    drawn = drawn_axes(domain)
+    (across, *others) = sorted(
+        (domain.axes[i] for i in range(domain.dimension) if i not in drawn), key="t".__ne__
+    )
+    if domain.dimension > (4 if across == "t" else 3):
+        raise ValueError(
+            f"no plot for axes {', '.join(domain.axes)}: plots cover up to three axes of space, "
+            f"and time; evaluate the solution on a slice and plot that"
+        )
+    fixed = {axis: float(_through(domain, axis, 1)[0]) for axis in others}
+    if across == "t":
+        places = np.linspace(*domain.bounds[domain.axis_index("t")], count)
+    else:
+        places = _through(domain, across, count)
+    return [{across: float(place), **fixed} for place in places]
+
+
+def _through(domain: Domain, axis: str, count: int) -> Array:
+    """Evenly spaced places inside the domain along an axis."""
+    index = domain.axis_index(axis)
+    low, high = domain.bounds[index]
+    if not isinstance(domain, Box):
+        counts = [PROBED if i == index else PROBED // 2 for i in range(domain.dimension)]
+        if "t" in domain.axes:
+            counts[domain.axis_index("t")] = 1
+        inside = domain.interior(tuple(counts))[:, index]
+        low, high = float(inside.min()), float(inside.max())
+    return np.linspace(low, high, count + 2)[1:-1]
+
+
+PROBED = 61
+"""Places along an axis at which a shape is probed for where it begins and ends."""
+
+
 @dataclass(frozen=True, eq=False)
 class Plane:
-    """A grid of the plane of the first two axes, at a place of the third if there is one."""
+    """A grid of the plane of two axes of the domain; `at` are the places along the others."""
 
     domain: Domain
     counts: tuple[int, int]
-    place: float | None = None
+    at: Mapping[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def axes(self) -> tuple[int, int]:
+        return drawn_axes(self.domain)
+
+    @property
+    def names(self) -> tuple[str, str]:
+        return self.domain.axes[self.axes[0]], self.domain.axes[self.axes[1]]
 
     @cached_property
     def points(self) -> Array:
+        i, j = self.axes
         ticks = [
-            np.linspace(*ends, n)
-            for ends, n in zip(self.domain.bounds[:2], self.counts, strict=True)
+            np.linspace(*self.domain.bounds[k], n)
+            for k, n in zip(self.axes, self.counts, strict=True)
         ]
-        last = [] if self.place is None else [np.array([self.place])]
-        grid = np.meshgrid(*ticks, *last, indexing="ij")
-        return np.stack(grid, axis=-1).reshape(-1, self.domain.dimension)
+        found = np.zeros((*self.counts, self.domain.dimension))
+        found[..., i], found[..., j] = np.meshgrid(*ticks, indexing="ij")
+        for name, place in self.at.items():
+            found[..., self.domain.axis_index(name)] = place
+        return found.reshape(-1, self.domain.dimension)
 
     @cached_property
     def inside(self) -> NDArray[np.bool_]:
@@ -144,44 +210,73 @@ class Plane:
         return found.reshape(self.counts)
 
     def draw(self, ax: Axes, values: Array, norm: Normalize, colours: str) -> AxesImage:
-        """A map of the values, and the outlines of the domain and its regions."""
-        (x0, x1), (y0, y1) = self.domain.bounds[:2]
+        """A map of the values, and the outlines of the domain and its regions.
+
+        Values just outside are guessed from those inside and painted over, for a clean edge.
+        """
+        i, j = self.axes
         image = ax.imshow(
-            values.T,
+            spread(values).T,
             origin="lower",
-            extent=(x0, x1, y0, y1),
+            extent=(*self.domain.bounds[i], *self.domain.bounds[j]),
             norm=norm,
             cmap=colours,
-            aspect="auto" if "t" in self.domain.axes[:2] else "equal",
+            aspect="auto" if "t" in self.names else "equal",
             interpolation="bilinear",
         )
-        for distance in self._outlines():
+        ax.locator_params(nbins=TICKS)
+        for distance, edge in self._outlines():
             if np.nanmin(distance) < 0 < np.nanmax(distance):
-                x, y = self.points[:, 0], self.points[:, 1]
+                x, y = self.points[:, i], self.points[:, j]
                 x, y, z = (a.reshape(self.counts) for a in (x, y, distance))
+                if edge:
+                    ax.contourf(x, y, z, levels=[0.0, np.inf], colors="white")
                 ax.contour(x, y, z, levels=[0.0], colors="black", linewidths=0.8)
         return image
 
-    def _outlines(self) -> list[Array]:
-        """Functions that vanish on the outlines to draw; a box has the frame."""
-        domain, found = self.domain, []
+    def _outlines(self) -> list[tuple[Array, bool]]:
+        """Functions that vanish on the outlines to draw, and whether the domain ends there; a box
+        has the frame.
+
+        They are the same at all times, and taken in the middle of it: at its ends the distance to
+        a shape over time vanishes everywhere.
+        """
+        domain, x = self.domain, self.points.copy()
+        found: list[tuple[Array, bool]] = []
+        if "t" in self.at:
+            time = domain.axis_index("t")
+            x[:, time] = np.mean(domain.bounds[time])
         if isinstance(domain, Divided):
-            found = [domain.depth(name, self.points) for name, _ in domain.shapes]
-            found = [np.where(self.inside, depth, np.nan) for depth in found]
+            depths = [domain.depth(name, x) for name, _ in domain.shapes]
+            found = [(np.where(self.inside, depth, np.nan), False) for depth in depths]
             domain = domain.whole
         if isinstance(domain, Extrusion):
-            found.append(domain.base.signed_distance(self.points[:, :-1]))
+            found.append((domain.base.signed_distance(x[:, :-1]), True))
         elif not isinstance(domain, Box):
-            found.append(domain.signed_distance(self.points))
+            found.append((domain.signed_distance(x), True))
         return found
+
+
+def spread(values: Array) -> Array:
+    """A grid of values in which NaN next to numbers are their means, two points far."""
+    found = values
+    for _ in range(2 if np.isnan(values).any() else 0):
+        wide = np.pad(found, 1, constant_values=np.nan)
+        m, n = found.shape
+        near = np.stack([wide[i : i + m, j : j + n] for i in range(3) for j in range(3)])
+        count = np.isfinite(near).sum(axis=0)
+        mean = np.nansum(near, axis=0) / np.maximum(count, 1)
+        found = np.where(np.isnan(found) & (count > 0), mean, found)
+    return found
 
 
 def panel_size(domain: Domain, width: float) -> tuple[float, float]:
     """Width and height of a map of about this width, in inches."""
-    if "t" in domain.axes[:2]:
+    i, j = drawn_axes(domain)
+    if "t" in (domain.axes[i], domain.axes[j]):
         return width, width
     sides = domain.upper - domain.lower
-    ratio = min(max(float(sides[1] / sides[0]), 0.25), 4.0)
+    ratio = min(max(float(sides[j] / sides[i]), 0.25), 4.0)
     return (width, width * ratio) if ratio <= 1.5 else (1.5 * width / ratio, 1.5 * width)
 
 

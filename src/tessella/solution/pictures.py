@@ -4,20 +4,24 @@ found, and of marches in time."""
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from tessella.cells.tiling import Tiling
-from tessella.geometry.box import Box
-from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
 from tessella.solution.export import Sampled
 from tessella.solution.panels import (
+    BLUE,
+    GREY,
+    ORANGE,
     Plane,
     Shown,
+    cut_places,
     draw_subdomains,
+    drawn_axes,
     error_colours,
     finished,
     line_points,
@@ -36,9 +40,6 @@ if TYPE_CHECKING:
     from tessella.solution.report import Report
     from tessella.solution.solution import Solution
 
-BLUE, ORANGE, GREY = "#0072B2", "#D55E00", "#666666"
-"""From Okabe and Ito's palette, which stays apart for colour-blind eyes."""
-
 LINE, MAP, SLICE, TIMES = (2_000, 20_000), (201, 501), (151, 251), (201, 1_001)
 """Points of a line, and points per axis of maps, slices and times of a march: at least, at most."""
 
@@ -52,14 +53,10 @@ def plot_solution(solution: Solution, path: str | Path | None = None) -> Figure:
         figure = _lines(solution, path)
     elif domain.dimension == 2:
         figure = _maps(solution, path)
-    elif domain.dimension == 3:
-        figure = new_figure(*_slices_size(solution), path)
-        _slices(figure, solution, _slice_counts(solution))
     else:
-        raise ValueError(
-            f"no plot for axes {domain.axes}: plots cover up to three axes; "
-            f"evaluate the solution on a slice and plot that"
-        )
+        cuts = cut_places(domain, SLICES)
+        figure = new_figure(*_slices_size(solution), path)
+        _slices(figure, solution, _slice_counts(solution), cuts)
     return finished(figure, _title(solution.report, solution.report.solver), path)
 
 
@@ -119,10 +116,12 @@ def _maps(solution: Solution, path: str | Path | None) -> Figure:
         for ax, (title, values) in zip(line, panels.items(), strict=True):
             wrong = title == "absolute error"
             first = next(iter(panels.values()))
-            colours = error_colours([values]) if wrong else value_colours([first], False)
+            colours = (
+                error_colours([values]) if wrong else value_colours([first], "t" in domain.axes)
+            )
             image = plane.draw(ax, values, *colours)
-            ax.set_xlabel(domain.axes[0])
-            ax.set_ylabel(domain.axes[1])
+            ax.set_xlabel(plane.names[0])
+            ax.set_ylabel(plane.names[1])
             ax.set_title(title if len(shown) == 1 else f"{one.name}, {title}")
             figure.colorbar(image, ax=ax, fraction=0.046)
         if columns == 3 or not solution.basis.decomposition.equal:
@@ -131,7 +130,8 @@ def _maps(solution: Solution, path: str | Path | None) -> Figure:
 
 
 def _slice_counts(solution: Solution) -> tuple[int, int]:
-    m, n = np.clip(resolution(solution)[:2], *SLICE).astype(int).tolist()
+    drawn = list(drawn_axes(solution.problem.domain))
+    m, n = np.clip(resolution(solution)[drawn], *SLICE).astype(int).tolist()
     return m, n
 
 
@@ -142,10 +142,14 @@ def _slices_size(solution: Sampled) -> tuple[float, float]:
     return (width + 0.5) * SLICES + 1.2, (height + 0.4) * rows + 0.7
 
 
-def _slices(figure: Figure | SubFigure, solution: Sampled, counts: tuple[int, int]) -> None:
-    """Across the third axis: from start to end if it is time, inside the domain otherwise."""
-    domain = solution.problem.domain
-    planes = [Plane(domain, counts, float(place)) for place in _places(domain)]
+def _slices(
+    figure: Figure | SubFigure,
+    solution: Sampled,
+    counts: tuple[int, int],
+    cuts: Sequence[Mapping[str, float]],
+) -> None:
+    """A line for every unknown, its exact values and its error: maps at all cuts, one range."""
+    planes = [Plane(solution.problem.domain, counts, cut) for cut in cuts]
     rows: list[tuple[str, list[Array], list[Array] | None]] = []
     for one in shown_unknowns(solution):
         name = "" if len(solution.problem.unknowns) == 1 else f"{one.name}, "
@@ -156,7 +160,7 @@ def _slices(figure: Figure | SubFigure, solution: Sampled, counts: tuple[int, in
             rows += [(f"{name}exact", exact, [*exact, *u]), (f"{name}tessella", u, [*exact, *u])]
             rows += [(f"{name}absolute error", errors, None)]
         else:
-            rows += [(f"{name}tessella", u, u)]
+            rows += [(name.removesuffix(", "), u, u)]
     axes = figure.subplots(len(rows), len(planes), squeeze=False, sharex=True, sharey=True)
     for line, (title, images, common) in zip(axes, rows, strict=True):
         norm, colours = error_colours(images) if common is None else value_colours(common, True)
@@ -164,22 +168,11 @@ def _slices(figure: Figure | SubFigure, solution: Sampled, counts: tuple[int, in
             plane.draw(ax, values, norm, colours)
             for ax, plane, values in zip(line, planes, images, strict=True)
         ]
-        line[0].set_ylabel(f"{textwrap.fill(title, 24)}\n{domain.axes[1]}")
+        line[0].set_ylabel(f"{textwrap.fill(title, 24)}\n{planes[0].names[1]}".lstrip())
         figure.colorbar(drawn[0], ax=line.tolist(), shrink=0.85)
     for top, bottom, plane in zip(axes[0], axes[-1], planes, strict=True):
-        top.set_title(f"{domain.axes[2]} = {plane.place:.3g}")
-        bottom.set_xlabel(domain.axes[0])
-
-
-def _places(domain: Domain) -> Array:
-    """Where a domain is cut across its third axis."""
-    if domain.axes[2] == "t":
-        return np.linspace(*domain.bounds[2], SLICES)
-    low, high = domain.bounds[2]
-    if not isinstance(domain, Box):
-        inside = domain.interior((31, 31, 61))[:, 2]
-        low, high = float(inside.min()), float(inside.max())
-    return np.linspace(low, high, SLICES + 2)[1:-1]
+        top.set_title(", ".join(f"{axis} = {place:.3g}" for axis, place in plane.at.items()))
+        bottom.set_xlabel(plane.names[0])
 
 
 def plot_history(solution: Solution, path: str | Path | None = None) -> Figure:
@@ -231,16 +224,17 @@ def _refinement(solution: Solution, path: str | Path | None) -> Figure:
 
 
 def plot_march(marched: Marched, path: str | Path | None = None) -> Figure:
-    """The solution in time, as far as two space dimensions show it, and how its error grew."""
+    """The solution in time, and how its error grew."""
     dimension = marched.problem.domain.dimension
-    if dimension == 3:
+    if dimension > 2:
+        cuts = cut_places(marched.problem.domain, SLICES)
         width, height = _slices_size(marched)
         figure = new_figure(width, height + 3, path)
         above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, 3))[:, 0]
-        _slices(above, marched, _slice_counts(marched.slabs[0]))
+        _slices(above, marched, _slice_counts(marched.slabs[0]), cuts)
         _growth(below.subplots(), marched)
     else:
-        shown = shown_unknowns(marched) if dimension < 3 else []
+        shown = shown_unknowns(marched)
         figure = new_figure(9, 3 * (len(shown) + 1), path)
         *axes, last = figure.subplots(len(shown) + 1, 1, squeeze=False, sharex=True)[:, 0]
         for ax, one in zip(axes, shown, strict=True):

@@ -67,10 +67,7 @@ class Solution(Sampled):
 
     def __getitem__(self, field: str) -> Component:
         """One unknown of a system as a function."""
-        known = dict.fromkeys((*self.problem.unknowns, *self.problem.fields))
-        if field not in known:
-            raise ValueError(f"unknown field {field!r}: this solution has {', '.join(known)}")
-        return Component(self, field)
+        return component(self, field)
 
     def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
         """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`; of a system
@@ -101,6 +98,13 @@ class Solution(Sampled):
         else:
             points, weights = quadrature(self.basis)
         return float(weights @ self.apply(operator or Identity(), points))
+
+    def energy(self, times: ArrayLike) -> Array:
+        """Of a wave, at the given times: half the integral over space of u_t^2 + c^2 |grad u|^2,
+        with the coefficients that the equation has (see `tessella.solution.energy`)."""
+        from tessella.solution.energy import energy
+
+        return energy(self, self.basis, times)
 
     def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
         """Normalised L1, relative L2 and maximum error against the exact solution."""
@@ -156,7 +160,7 @@ class Solution(Sampled):
 class Component:
     """One unknown of a solved system."""
 
-    solution: Solution
+    solution: Sampled
     field: str
 
     def __call__(self, points: ArrayLike) -> Array:
@@ -166,6 +170,14 @@ class Component:
         """A linear operator applied to this unknown, e.g. `solution["u"].apply(D(x=1), points)`."""
         unknown = self.solution.problem.unknown(self.field)
         return self.solution.apply(operator @ unknown, points, normals)
+
+
+def component(solution: Sampled, field: str) -> Component:
+    """One unknown, or one region's part of it, by its name."""
+    known = dict.fromkeys((*solution.problem.unknowns, *solution.problem.fields))
+    if field not in known:
+        raise ValueError(f"unknown field {field!r}: this solution has {', '.join(known)}")
+    return Component(solution, field)
 
 
 def check_inside(problem: Problem, x: Array) -> None:

@@ -108,7 +108,7 @@ def _by_strips(
     tables = basis_tables(basis, x, symbol)
     values = np.zeros(len(x))
     count = basis.decomposition.count
-    total = PAIRS if len(point) > PAIRS // 16 else PAIRS // 16
+    total = PAIRS if len(point) > PAIRS // 4 else PAIRS // 16
     height = STRIP if count > 1 else total
     owners, pairs, heights = _strips(subdomain, count, height)
     size = total // height
