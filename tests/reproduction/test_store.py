@@ -47,10 +47,10 @@ def test_settings_all_runs_share_stand_in_the_first_line_only(tmp_path):
     for case in (TINY, other):
         store.write(record(case), {"subdomains": 4})
     first, *rest = lines(store)
-    assert first == {"experiment": "try", "settings": {"subdomains": 4}}
+    assert first == {"experiment": "try", "settings": {"subdomains": 4}, "digest": first["digest"]}
     assert [line["settings"] for line in rest] == [{"max_iterations": 5}, {"max_iterations": 9}]
     for line in rest:
-        assert {"experiment", "row", "seed", "case", "settings", "device"} == set(line)
+        assert {"experiment", "row", "seed", "case", "settings", "device", "digest"} == set(line)
     assert store.read(other, 0) == record(other)
 
 

@@ -254,7 +254,7 @@ def interval(ends: Iterable[float], what: str) -> tuple[float, float]:
         low, high = (float(end) for end in ends)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be a pair (low, high), got {ends!r}") from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (np.isfinite(high - low) and low < high):
         raise ValueError(f"{what} must have finite low < high, got ({low:g}, {high:g})")
     return low, high
 

@@ -152,8 +152,8 @@ def _cloud(points: ArrayLike, what: str) -> Array:
     array = real_numbers(points, f"PointCloud {what}").copy()
     if array.ndim != 2 or array.shape[1] not in (2, 3) or not len(array):
         raise ValueError(f"PointCloud {what} must have shape (n, 2) or (n, 3), got {array.shape}")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"PointCloud {what} contains NaN or infinity")
+    if not np.all(np.abs(array) < 1e150):
+        raise ValueError(f"PointCloud {what} contains NaN, infinity or numbers beyond 1e150")
     return array
 
 

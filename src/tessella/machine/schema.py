@@ -8,6 +8,9 @@ import types
 from functools import lru_cache
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+DEEPEST = 300
+"""Levels of what may be anything."""
+
 SHOWN = 60
 """Letters of a wrong value that an error shows."""
 
@@ -21,7 +24,7 @@ def as_type(kind: Any, value: Any, where: str) -> Any:
     """
     origin, arguments = get_origin(kind), get_args(kind)
     if kind is Any:
-        return value
+        return _shallow(value, where)
     if origin in (Union, types.UnionType):
         return _first(arguments, value, where)
     if origin is Literal:
@@ -35,6 +38,17 @@ def as_type(kind: Any, value: Any, where: str) -> Any:
     if dataclasses.is_dataclass(kind):
         return _fields(kind, value, where)
     return _plain(kind, value, where)
+
+
+def _shallow(value: Any, where: str) -> Any:
+    """Anything that is not nested so deeply that no function could follow."""
+    level = [value]
+    for _ in range(DEEPEST):
+        held = [own for own in level if isinstance(own, dict | list)]
+        if not held:
+            return value
+        level = [item for own in held for item in (own.values() if isinstance(own, dict) else own)]
+    raise ValueError(f"{where} is nested too deeply")
 
 
 def _first(kinds: tuple[Any, ...], value: Any, where: str) -> Any:

@@ -117,7 +117,7 @@ class Report:
         """Refuse figures that do not belong together, as only a damaged file has them."""
         pairs = {
             "residual has names that weights lack": self.residual.keys() <= self.weights.keys(),
-            "error lacks a norm": (self.error or NORMS).keys() == NORMS.keys(),
+            "error lacks a norm": self.error is None or self.error.keys() == NORMS.keys(),
             "columns is not positive": self.columns > 0,
             "condition has other names": self.condition.keys() <= CONDITIONS.keys(),
             "jumps lack rms or max": all(
