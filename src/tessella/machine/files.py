@@ -14,8 +14,12 @@ def written_whole(path: Path) -> Iterator[Path]:
 
     A reader sees the old file or the whole new one, and what fails or is interrupted leaves the
     old one. Several files change together with several of these in one `with`. An error of the
-    file system, such as a full disk, names `path`.
+    file system, such as a full disk, names `path`. What is no file, such as /dev/null, is written
+    to as it is.
     """
+    if _special(path):
+        yield path
+        return
     unfinished = _beside(path)
     try:
         yield unfinished
@@ -37,11 +41,18 @@ def check_writable(path: Path) -> None:
         raise IsADirectoryError(f"{path} is a folder: name a file in it")
     if not path.absolute().parent.is_dir():
         raise FileNotFoundError(f"the folder of {path} does not exist: create it first")
+    if _special(path):
+        return
     try:
         _beside(path).touch()
         _beside(path).unlink()
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
+
+
+def _special(path: Path) -> bool:
+    """Whether this is a device or a pipe."""
+    return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _beside(path: Path) -> Path:
