@@ -31,7 +31,7 @@ from tessella.reproduction import Store
 from tessella.reproduction.compare import compare
 
 SEED = 20_261_116
-SLOW = 20
+SLOW = 10
 """Seconds after which a file counts as a hang."""
 
 POINTS = 12
@@ -111,7 +111,7 @@ def answers(solution: ts.Solution | ts.Marched, folder: Path) -> Answers:
 
 
 @contextmanager
-def _in_time() -> Iterator[None]:
+def in_time() -> Iterator[None]:
     def stop(number: int, frame: FrameType | None) -> None:
         raise AssertionError(f"more than {SLOW} s")
 
@@ -128,7 +128,7 @@ def judged(use: Callable[[], Any], right: Any, target: Path, free: bool) -> tupl
     """What became of a changed file: read, refused, or one of the ways to fail. `free` files may
     say something else than before."""
     try:
-        with _in_time():
+        with in_time():
             found = use()
     except (ValueError, OSError) as error:
         if str(target) in str(error):
