@@ -6,15 +6,16 @@ on no part (`faces` is empty), and are placed by whoever enforces them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.geometry.domain import Domain, Surface, join
+from tessella.geometry.domain import Domain, Surface, join, real_numbers
 from tessella.geometry.functions import Function, function_name
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 from tessella.problem.operators import (
     D,
@@ -55,12 +56,13 @@ class Condition(Statement):
     name: str = "condition"
 
     def __post_init__(self) -> None:
+        check_kind(self.name, str, "name of a condition", "a text")
         check_operator(self.operator, self.name)
         check_data(self.value, f"{self.name} value")
         if isinstance(self.on, str):
             object.__setattr__(self, "on", (self.on,))
         elif self.on is not None and not callable(self.on):
-            object.__setattr__(self, "on", tuple(self.on))
+            object.__setattr__(self, "on", _faces(self.on, self.name))
         if self.on == ():
             raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
         check_weight(self.weight, self.name)
@@ -112,6 +114,13 @@ class Condition(Statement):
                 f"{domain!r}: it must select some, or be dropped"
             )
         return points[chosen], normals[chosen]
+
+
+def _faces(on: object, name: str) -> tuple[str, ...]:
+    found = tuple(on) if isinstance(on, Iterable) else (on,)
+    for face in found:
+        check_kind(face, str, f"{name} on", "a face, a list of them or a function of the points")
+    return found
 
 
 def Dirichlet(
@@ -338,7 +347,7 @@ def Measured(
     >>> thermometers.points.shape, thermometers.name
     ((2, 1), 'data')
     """
-    x, u = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x, u = (real_numbers(own, f"{name} {w}") for own, w in ((points, "points"), (values, "values")))
     if u.ndim != 1 or not len(u):
         raise ValueError(
             f"{name} needs a list of measured values, one for each point, got shape {u.shape}"
@@ -438,10 +447,16 @@ def Transmission(
     >>> value.operator, flux.on
     (Field('core') - Field('rest'), ('core/rest',))
     """
+    try:
+        k_1, k_2 = flux
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Transmission flux must be a pair, e.g. (3.0, 1.0), got {flux!r}"
+        ) from None
     inside, outside, on = Field(first), Field(second), f"{first}/{second}"
     leaving = NormalDerivative() @ inside
     arriving = NormalDerivative() @ outside
     return (
         Condition(inside - outside, jump, on, name=f"value {on}"),
-        Condition(flux[0] * leaving - flux[1] * arriving, flux_jump, on, name=f"flux {on}"),
+        Condition(k_1 * leaving - k_2 * arriving, flux_jump, on, name=f"flux {on}"),
     )

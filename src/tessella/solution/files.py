@@ -22,6 +22,7 @@ from tessella.features.random_features import Activation
 from tessella.linalg.iterative.krylov import History
 from tessella.machine import archive
 from tessella.machine.archive import Archive
+from tessella.machine.arguments import as_path
 from tessella.machine.arrays import Array
 from tessella.machine.schema import as_type
 from tessella.overlap.basis import Basis, per_field
@@ -113,7 +114,7 @@ def load(
     >>> bool((again([0.2, 0.7]) == solution([0.2, 0.7])).all())
     True
     """
-    given = _path(path)
+    given = as_path(path)
     target = given if given.exists() else named(given)
     with archive.opened(target, SOLUTION, VERSION, MARCH) as file:
         read = _read_march if file.kind == MARCH else _read_solution
@@ -123,15 +124,9 @@ def load(
         return read(stored, file, problem, activation, enrichment)
 
 
-def _path(path: object) -> Path:
-    if not isinstance(path, str | Path):
-        raise TypeError(f"path must be the name of a file, got {path!r}")
-    return Path(path)
-
-
 def named(path: str | Path) -> Path:
     """The file that a solution is saved in under this name."""
-    target = _path(path)
+    target = as_path(path)
     return target if target.suffix == ".npz" else target.with_name(target.name + ".npz")
 
 

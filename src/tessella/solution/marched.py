@@ -15,9 +15,10 @@ from tessella.machine.arrays import Array
 from tessella.machine.schema import as_type
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
+from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
 from tessella.solution.report import NORMS, Report, Step, error_norms, finite
-from tessella.solution.solution import Solution, check_inside, test_points
+from tessella.solution.solution import Solution, as_normals, check_inside, test_points
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -234,8 +235,10 @@ class Marched(Sampled):
 
         Where two slabs meet, the later one answers.
         """
+        check_operator(operator, "apply()")
         x = self.problem.domain.points(points)
         check_inside(self.problem, x)
+        normals = as_normals(normals, x)
         time = self.problem.domain.axis_index("t")
         starts = [slab.problem.domain.bounds[time][0] for slab in self.slabs]
         owner = np.clip(np.searchsorted(starts, x[:, time], side="right") - 1, 0, None)

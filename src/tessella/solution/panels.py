@@ -18,6 +18,7 @@ from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
+from tessella.machine.arguments import as_path
 from tessella.machine.arrays import Array
 from tessella.machine.files import written_whole
 from tessella.solution.export import Sampled
@@ -78,7 +79,7 @@ def picture_file(path: str | Path) -> Path:
         from matplotlib.backend_bases import FigureCanvasBase
     except ImportError:
         raise ImportError(NO_PLOTS) from None
-    target = Path(path)
+    target = as_path(path)
     if not target.suffix:
         return target.with_name(f"{target.name}.png")
     kinds = FigureCanvasBase.get_supported_filetypes()

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -20,7 +21,8 @@ from tessella.features.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features.random_features import Activation, RandomFeatures
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import SOLVERS, Solver
-from tessella.overlap.basis import AnyBasis, Basis, Fields
+from tessella.machine.arguments import check_callable, check_flag, check_kind
+from tessella.overlap.basis import AnyBasis, Basis, Fields, Multilevel
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
@@ -149,6 +151,7 @@ class Method:
                 raise ValueError(
                     f"{name} must be a Grid, got {value!r}: write Grid(points_per_axis=50)"
                 )
+        self._check_kinds()
         if isinstance(self.solver, type):
             raise ValueError(
                 f"solver={self.solver.__name__} is a class: write {self.solver.__name__}()"
@@ -177,6 +180,22 @@ class Method:
                     f"pass either `{whole}` or its shorthand ({', '.join(shorthand)}), not both: "
                     f"put the values into the {whole} object"
                 )
+
+    def _check_kinds(self) -> None:
+        """Refuse objects that are not what their names say."""
+        for name, (kinds, wanted) in OBJECTS.items():
+            if getattr(self, name) is not None:
+                check_kind(getattr(self, name), kinds, name, wanted)
+        for name in FLAGS:
+            if getattr(self, name) is not None:
+                check_flag(getattr(self, name), name)
+        if self.seed is not None and not (isinstance(self.seed, Integral) and self.seed >= 0):
+            raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
+        named = isinstance(self.solver, str | type) or hasattr(self.solver, "name")
+        if self.solver is not None and not named:
+            raise TypeError(
+                f"solver must be a name or an object such as LSQR(), got {self.solver!r}"
+            )
 
     @classmethod
     def of(
@@ -265,6 +284,7 @@ class Method:
     def _features(self, dimension: int, cells: bool) -> RandomFeatures:
         assert self.features is not None
         depth = 1 if self.depth is None else self.depth
+        RandomFeatures(self.features, depth)  # refuses numbers that are none
         function = self.activation or ("sin" if cells else "tanh")
         if cells and function == "sin" and self.scale is None:
             drawn = default_features(self.features, dimension, depth)
@@ -303,6 +323,14 @@ class Method:
         shared = True if self.shared is None else self.shared
         return CellBasis(tiling, features, seed, self.trace_degree, shared)
 
+
+OBJECTS: dict[str, tuple[tuple[type, ...], str]] = {
+    "basis": ((Basis, Multilevel, Fields), "a Basis, CellBasis, Multilevel or Fields"),
+    "filter": ((RRQR, Unfiltered), "RRQR(sigma) or Unfiltered()"),
+    "coupling": ((str,), " or ".join(map(repr, COUPLINGS))),
+}
+
+FLAGS = ("shared", "constant", "bias", "streamed", "condition", "estimate")
 
 BESIDE_TOL = ("tol", "patience", "seed", "enrichment", "test_grid")
 
@@ -360,20 +388,28 @@ def check_problem(problem: object, door: str) -> None:
         )
 
 
+PROGRESS = "a function of (iterations, limit, relative residual)"
+
 Door = TypeVar("Door", bound=Callable[..., Any])
 
 
 def with_choices(*names: str) -> Callable[[Door], Door]:
     """Show a door's **choices in its signature as the fields of `Method` they are; all if none are
-    named."""
+    named. What all doors take beside them is checked."""
 
     def shown(door: Door) -> Door:
+        @functools.wraps(door)
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            if keywords.get("progress") is not None:
+                check_callable(keywords["progress"], "progress", PROGRESS)
+            return door(*arguments, **keywords)
+
         own = inspect.signature(door)
         fields = [f for f in dataclasses.fields(Method) if not names or f.name in names]
         listed = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
         keyword = inspect.Parameter.KEYWORD_ONLY
         listed += [inspect.Parameter(f.name, keyword, default=f.default) for f in fields]
-        door.__signature__ = own.replace(parameters=listed)  # type: ignore[attr-defined]
-        return door
+        checked.__signature__ = own.replace(parameters=listed)  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
 
     return shown
