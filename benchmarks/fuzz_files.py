@@ -146,7 +146,7 @@ def judged(use: Callable[[], Any], right: Any, target: Path, free: bool) -> tupl
     return ("read as another", "") if free else ("changed unnoticed", "")
 
 
-GOOD = ("read", "refused", "read as another", "refused, evaluated")
+GOOD = ("read", "refused", "read as another", "refused, evaluated", "right answer")
 
 Row = dict[str, Any]
 

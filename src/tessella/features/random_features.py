@@ -134,8 +134,8 @@ class Layer(NamedTuple):
     biases: AnyArray
 
 
-DEEPEST = 100
-"""Hidden layers; more would only repeat each other."""
+MOST = {"count": 1_000_000, "depth": 100}
+"""Features of one subdomain and hidden layers; nobody has the memory for more."""
 
 RICHNESS = 0.73
 """Degree on faces, in parts of the total degree of as many polynomials."""
@@ -175,8 +175,8 @@ class RandomFeatures:
             value = getattr(self, name)
             if not (isinstance(value, Real) and float(value) >= 1 and float(value).is_integer()):
                 raise ValueError(f"{what} must be a whole number >= 1, got {value!r}")
-            if name == "depth" and float(value) > DEEPEST:
-                raise ValueError(f"depth must be at most {DEEPEST}, got {value!r}")
+            if float(value) > MOST[name]:
+                raise ValueError(f"{what} must be at most {MOST[name]:,}, got {value!r}")
             object.__setattr__(self, name, int(float(value)))
         if not (isinstance(self.scale, Real) and 0 < self.scale < math.inf):
             raise ValueError(f"scale must be a positive number, got {self.scale!r}")

@@ -71,6 +71,8 @@ class Implicit(Domain):
             raise TypeError(f"Implicit function must map points to values, got {function!r}")
         check_name(name, "Implicit")
         check_kind(bounds, Mapping, "Implicit bounds", "sides by axis, dict(x=(-1, 1), y=(-1, 1))")
+        if not bounds:
+            raise ValueError("Implicit bounds need an axis, e.g. bounds=dict(x=(-1, 1), y=(-1, 1))")
         checked = tuple(interval(ends, f"Implicit bounds {a!r}") for a, ends in bounds.items())
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "axes", tuple(bounds))

@@ -45,6 +45,7 @@ def whole_numbers(value: object) -> np.ndarray | None:
 
 def as_path(value: Any, what: str = "path") -> Path:
     """The name of a file."""
-    if not isinstance(value, str | Path) or not Path(value).name:
-        raise TypeError(f"{what} must be the name of a file, got {value!r}")
+    check_kind(value, (str, Path), what, "the name of a file")
+    if not Path(value).name:
+        raise ValueError(f"{what} must be the name of a file, got {str(value)!r}")
     return Path(value)

@@ -52,7 +52,9 @@ def pinn(
     size = Method(subdomains=1, features=hidden, depth=2)
     method = Method.of(choices, "pinn", size, ALONE)
     every = Grid(points_per_axis=POINTS.get(d, max(2, round(4096 ** (1 / d)))))
-    return fit("pinn", problem, method, every, training or Training(), progress)
+    return fit(
+        "pinn", problem, method, every, Training() if training is None else training, progress
+    )
 
 
 DIVIDED = ("subdomains", "overlap", "oversampling", *ALONE)
@@ -87,4 +89,6 @@ def fbpinn(
     if method.subdomains is None:
         raise ValueError("fbpinn() needs `subdomains`, e.g. subdomains=8: one network in each")
     every = Grid(OVERLAP_POINTS if method.oversampling is None else method.oversampling)
-    return fit("fbpinn", problem, method, every, training or Training(), progress)
+    return fit(
+        "fbpinn", problem, method, every, Training() if training is None else training, progress
+    )

@@ -55,6 +55,10 @@ ADVICE = {
 }
 
 
+MOST = 10**12
+"""Steps; nobody waits for more."""
+
+
 @dataclass(frozen=True)
 class Training:
     """How to train: Adam with a constant learning rate, as in the paper.
@@ -87,6 +91,8 @@ class Training:
             number = float(value) if isinstance(value, Real) else math.nan
             if not (number >= 1 and number.is_integer()):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            if number > MOST:
+                raise ValueError(f"{name} must be at most {MOST:,}, got {value!r}")
             object.__setattr__(self, name, int(number))
         if self.checkpoint is not None:
             as_path(self.checkpoint, "checkpoint")

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tessella.geometry.domain import Domain, Surface, join, real_numbers
 from tessella.geometry.functions import Function, function_name
-from tessella.machine.arguments import check_kind
+from tessella.machine.arguments import check_kind, is_number
 from tessella.machine.arrays import Array
 from tessella.problem.operators import (
     D,
@@ -59,6 +59,8 @@ class Condition(Statement):
         check_kind(self.name, str, "name of a condition", "a text")
         check_operator(self.operator, self.name)
         check_data(self.value, f"{self.name} value")
+        if isinstance(self.on, type):
+            raise TypeError(f"{self.name} on must be a face or a function, got {self.on!r}")
         if isinstance(self.on, str):
             object.__setattr__(self, "on", (self.on,))
         elif self.on is not None and not callable(self.on):
@@ -175,6 +177,8 @@ def Robin(
     >>> ts.Robin(1.0, 2.0, value=3.0, on="xmax").operator
     1 + 2 * NormalDerivative()
     """
+    check_data(alpha, f"{name} alpha")
+    check_data(beta, f"{name} beta")
     operator, name = of_unknown(alpha * Identity() + beta * NormalDerivative(), of, name)
     return Condition(operator, value, on, weight, name)
 
@@ -362,7 +366,8 @@ def Measured(
     for what, array in (("points", x), ("values", u)):
         if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} {what} contain NaN or infinity: leave those measurements out")
-    return PointCondition(operator or Identity(), Readings(x, u), None, weight, name)
+    operator = Identity() if operator is None else operator
+    return PointCondition(operator, Readings(x, u), None, weight, name)
 
 
 def Integral(
@@ -385,7 +390,7 @@ def Integral(
     >>> round(float(ts.solve(neumann, subdomains=2, features=8)(0.3)[0]), 6)
     2.0
     """
-    if not isinstance(value, Real):
+    if not is_number(value):
         raise TypeError(f"{name} value must be a number, got {value!r}")
     return IntegralCondition(of or Identity(), float(value), None, weight, name)
 
@@ -453,6 +458,8 @@ def Transmission(
         raise ValueError(
             f"Transmission flux must be a pair, e.g. (3.0, 1.0), got {flux!r}"
         ) from None
+    for k in (k_1, k_2):
+        check_data(k, "Transmission flux")
     inside, outside, on = Field(first), Field(second), f"{first}/{second}"
     leaving = NormalDerivative() @ inside
     arriving = NormalDerivative() @ outside

@@ -135,6 +135,8 @@ class Reference:
                 f"Reference needs points (n, d) and values (n,), got {points.shape} and "
                 f"{values.shape}"
             )
+        if not (np.all(np.isfinite(points)) and np.all(np.isfinite(values))):
+            raise ValueError("Reference points or values contain NaN or infinity: leave them out")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "values", values)
 
@@ -434,7 +436,9 @@ def _check_ansatz_and_exact(problem: Problem) -> None:
         value = getattr(problem, argument)
         for own in value.values() if isinstance(value, Mapping) else [value]:
             if not (
-                isinstance(own, Ansatz) if argument == "ansatz" else own is None or callable(own)
+                isinstance(own, Ansatz)
+                if argument == "ansatz"
+                else (own is None or (callable(own) and not isinstance(own, type)))
             ):
                 raise TypeError(f"Problem {argument} must be {kind}, or one by name, got {own!r}")
 

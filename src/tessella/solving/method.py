@@ -357,11 +357,11 @@ def unknown(name: str, known: Iterable[str]) -> str:
 def for_fields(problem: Problem, make: Callable[[int], Basis], method: Method) -> AnyBasis:
     """One basis per unknown, each with a seed and enrichment of its own; a single unknown needs no
     Fields."""
-    seed = method.seed or 0
+    seed, given = method.seed or 0, () if method.enrichment is None else method.enrichment
     each = [
         dataclasses.replace(
             make(seed + number if number else seed),
-            enrichment=enrichment_of(field, method.enrichment or (), problem),
+            enrichment=enrichment_of(field, given, problem),
         )
         for number, field in enumerate(problem.fields)
     ]
