@@ -4,7 +4,6 @@ argument."""
 from __future__ import annotations
 
 import math
-import tempfile
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -120,8 +119,8 @@ def _by(**choice: Any) -> Any:
     return _solved(ts.Problem(LINE, POISSON, [ZERO]), **choice)
 
 
-def doors() -> dict[str, Door]:
-    """Every public door, with arguments that are right."""
+def doors(folder: str) -> dict[str, Door]:
+    """Every public door, with arguments that are right; files are written to the folder."""
     line = ts.Problem(LINE, POISSON, [ZERO])
     solution = ts.solve(line, **SIZES)
     decay = ts.Problem(ts.Box(t=(0, 2)), ts.Equation(ts.D(t=1) + 1.0, 0.0), [ts.Initial(1.0)])
@@ -410,16 +409,16 @@ def doors() -> dict[str, Door]:
         ),
         "Solution.to_vtk": Door(
             solution.to_vtk,
-            {"path": f"{tempfile.gettempdir()}/misuse.vts", "resolution": 3},
+            {"path": f"{folder}/misuse.vts", "resolution": 3},
             str,
             _kinds(path="path", count="resolution", object="derivatives"),
         ),
         "Solution.save": Door(
-            solution.save, {"path": f"{tempfile.gettempdir()}/misuse.npz"}, str, _kinds(path="path")
+            solution.save, {"path": f"{folder}/misuse.npz"}, str, _kinds(path="path")
         ),
         "Solution.plot": Door(
             solution.plot,
-            {"path": f"{tempfile.gettempdir()}/misuse.png"},
+            {"path": f"{folder}/misuse.png"},
             lambda _: "",
             _kinds(path="path"),
         ),
@@ -432,7 +431,7 @@ def doors() -> dict[str, Door]:
         ),
         "load": Door(
             ts.load,
-            {"path": solution.save(f"{tempfile.gettempdir()}/misuse_load.npz")},
+            {"path": solution.save(f"{folder}/misuse_load.npz")},
             lambda u: u(X),
             _kinds(path="path", object="problem activation enrichment"),
         ),

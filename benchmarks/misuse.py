@@ -7,6 +7,7 @@ value.
 
 from __future__ import annotations
 
+import tempfile
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -90,9 +91,9 @@ def _makes_sense(kind: str, value: Any) -> bool:
     return kind == "pair" and repr(value) in ("[1, 2]", "array([1., 2.])")
 
 
-def calls(count: int, seed: int) -> Iterator[tuple[str, Door, str, Any]]:
+def calls(count: int, seed: int, folder: str) -> Iterator[tuple[str, Door, str, Any]]:
     """Random doors, arguments and values."""
-    known = doors()
+    known = doors(folder)
     names = [name for name, door in known.items() if door.kinds]
     for number in range(count):
         random = np.random.default_rng([seed, 3, number])
@@ -106,13 +107,15 @@ def calls(count: int, seed: int) -> Iterator[tuple[str, Door, str, Any]]:
 
 def misuse(count: int, seed: int) -> list[dict[str, Any]]:
     """So many calls of public doors with one wrong argument."""
-    rows, right = [], {}
-    for number, (name, door, argument, wrong) in enumerate(calls(count, seed)):
-        if name not in right:
-            right[name] = door.use(door.call(**door.good))
-        outcome, why = outcome_of(door, argument, wrong, right[name])
-        text = f"{name}({argument}={str(wrong)[:40]})"
-        rows.append(
-            {"what": "misuse", "number": number, "change": text, "outcome": outcome, "why": why}
-        )
+    rows: list[dict[str, Any]] = []
+    right: dict[str, Any] = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for number, (name, door, argument, wrong) in enumerate(calls(count, seed, folder)):
+            if name not in right:
+                right[name] = door.use(door.call(**door.good))
+            outcome, why = outcome_of(door, argument, wrong, right[name])
+            call = f"{name}({argument}={str(wrong)[:40]})"
+            words = ("misuse", number, call, outcome, why)
+            keys = ("what", "number", "change", "outcome", "why")
+            rows.append(dict(zip(keys, words, strict=True)))
     return rows

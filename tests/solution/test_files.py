@@ -280,7 +280,7 @@ def nested(depth):
             put("levels", 0, "subdomains", value=[10**9]),
             "subdomains of level 0: weights of 4 for 1,",
         ),
-        (put("levels", 0, "features", "count", value=10**9), "'weights_0_0' has shape"),
+        (put("levels", 0, "features", "count", value=10**5), "'weights_0_0' has shape"),
         (put("levels", 0, "features", "depth", value=2), "'weights_0_1' is missing"),
         (put("report", "error", value={}), "report: report.error lacks a norm"),
         (put("report", "columns", value=0), "report.columns is not positive"),

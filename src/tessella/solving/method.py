@@ -151,15 +151,13 @@ class Method:
                 raise ValueError(
                     f"{name} must be a Grid, got {value!r}: write Grid(points_per_axis=50)"
                 )
-        self._check_kinds()
         if isinstance(self.solver, type):
             raise ValueError(
                 f"solver={self.solver.__name__} is a class: write {self.solver.__name__}()"
             )
-        if self.coupling is not None and self.coupling not in COUPLINGS:
-            raise ValueError(
-                f"unknown coupling {self.coupling!r}: choose one of {', '.join(COUPLINGS)}"
-            )
+        coupling = self.coupling
+        if coupling is not None and not (isinstance(coupling, str) and coupling in COUPLINGS):
+            raise ValueError(f"unknown coupling {coupling!r}: choose one of {', '.join(COUPLINGS)}")
         patience = self.patience
         if patience is not None and not (isinstance(patience, Real) and float(patience) >= 0):
             raise ValueError(f"patience must be a number of seconds, got {patience!r}")
@@ -180,6 +178,7 @@ class Method:
                     f"pass either `{whole}` or its shorthand ({', '.join(shorthand)}), not both: "
                     f"put the values into the {whole} object"
                 )
+        self._check_kinds()
 
     def _check_kinds(self) -> None:
         """Refuse objects that are not what their names say."""
@@ -327,10 +326,9 @@ class Method:
 OBJECTS: dict[str, tuple[tuple[type, ...], str]] = {
     "basis": ((Basis, Multilevel, Fields), "a Basis, CellBasis, Multilevel or Fields"),
     "filter": ((RRQR, Unfiltered), "RRQR(sigma) or Unfiltered()"),
-    "coupling": ((str,), " or ".join(map(repr, COUPLINGS))),
 }
 
-FLAGS = ("shared", "constant", "bias", "streamed", "condition", "estimate")
+FLAGS = ("shared", "constant", "bias", "condition", "estimate")
 
 BESIDE_TOL = ("tol", "patience", "seed", "enrichment", "test_grid")
 
