@@ -7,6 +7,7 @@ import argparse
 from benchmarks import (
     core,
     device,
+    fuzz,
     gallery,
     growth,
     honesty,
@@ -47,11 +48,15 @@ BENCHMARKS = {
     "march": march.march,
     "gallery": gallery.gallery,
     "house": house.house,
+    "fuzz": fuzz.fuzz,
     "waves": waves.waves,
     "picture": core.demo_picture,
 }
-LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture", "honesty", "honesty_tuning")
-COUNTED = ("honesty", "honesty_tuning")
+LONG = (
+    *("compared", "gpu", "oscillator_networks", "trained", "picture"),
+    *("honesty", "honesty_tuning", "fuzz"),
+)
+COUNTED = ("honesty", "honesty_tuning", "fuzz")
 """Benchmarks that take a number."""
 
 
@@ -61,7 +66,8 @@ def main() -> None:
         "names",
         nargs="*",
         metavar="NAME [N]",
-        help=f"of {', '.join(BENCHMARKS)}; honesty takes the number of problems",
+        help=f"of {', '.join(BENCHMARKS)}; honesty takes the number of problems, "
+        "fuzz that of files",
     )
     names = parser.parse_args().names or [n for n in BENCHMARKS if n not in LONG]
     wanted: list[tuple[str, list[int]]] = []

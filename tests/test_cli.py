@@ -190,6 +190,68 @@ def test_settings_are_parsed(text, expected):
     assert type(value) is type(expected[1])
 
 
+TINY = ["solve", "harmonic-oscillator", *SMALL, "--set", "omega0=10"]
+
+
+def write_nothing(*_):
+    raise OSError(28, "No space left on device")
+
+
+@pytest.mark.parametrize("broken", ["--json", "--plot"])
+def test_what_fails_in_the_end_does_not_take_the_solution_with_it(tmp_path, monkeypatch, broken):
+    files = {"--json": tmp_path / "u.json", "--plot": tmp_path / "u.png"}
+    wrong = {"--json": "cli._write_json", "--plot": "solution.pictures.plot_solution"}
+    monkeypatch.setattr(f"tessella.{wrong[broken]}", write_nothing)
+    written = [text for pair in files.items() for text in pair]
+    with pytest.raises(ValueError, match="No space left on device"):
+        invoke(*TINY, *written, "--save", tmp_path / "u")
+    assert ts.load(tmp_path / "u").report.iterations == 30
+    other = files["--plot" if broken == "--json" else "--json"]
+    assert other.exists()
+    assert not files[broken].exists()
+
+
+@pytest.mark.parametrize("option", ["--json", "--plot", "--save", "--checkpoint"])
+@pytest.mark.parametrize(
+    ("name", "words"), [("", "is a folder"), ("none/u.png", "does not exist: create it first")]
+)
+def test_places_where_nothing_can_be_written_are_refused_before_the_solve(
+    tmp_path, monkeypatch, option, name, words
+):
+    monkeypatch.setattr(ts.gallery, "get", lambda name: pytest.fail("it was solved"))
+    (tmp_path / "folder.png.npz").mkdir()
+    target = tmp_path / name if name else tmp_path / "folder.png.npz"
+    if option == "--plot" and not name:
+        target = target.rename(tmp_path / "folder.png")
+    with pytest.raises(OSError, match=words):
+        invoke(*TINY, option, target)
+
+
+def test_a_picture_of_an_unknown_kind_is_refused_before_the_solve(tmp_path, monkeypatch):
+    monkeypatch.setattr(ts.gallery, "get", lambda name: pytest.fail("it was solved"))
+    with pytest.raises(ValueError, match=r"u\.cake is no picture: name it \.png"):
+        invoke(*TINY, "--plot", tmp_path / "u.cake")
+
+
+def test_one_file_for_two_results_is_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"u\.npz is named twice"):
+        invoke(*TINY, "--json", tmp_path / "u.npz", "--save", tmp_path / "u")
+
+
+def test_the_json_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    path = tmp_path / "u.json"
+    path.write_text("old")
+    monkeypatch.setattr("os.fsync", write_nothing)
+    with pytest.raises(ValueError, match=rf"No space left on device: '{path}'"):
+        invoke(*TINY, "--json", path)
+    assert [(file.name, file.read_text()) for file in tmp_path.iterdir()] == [("u.json", "old")]
+
+
+def test_a_device_is_written_to_and_not_replaced():
+    invoke(*TINY, "--json", "/dev/null")
+    assert not Path("/dev/null").is_file()
+
+
 @pytest.fixture
 def mistake(monkeypatch, capsys):
     """Run `tessella ...` through its entry point; returns the exit code and standard error."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -104,9 +105,7 @@ def solve(
     """Solve one problem of the gallery and report."""
     from tessella import gallery
 
-    for target in (json_file, plot, animate, save, checkpoint):
-        if target is not None and str(target) != "-" and not target.absolute().parent.is_dir():
-            raise ValueError(f"the folder of {target} does not exist: create it first")
+    _check_targets(json_file, plot, save, checkpoint, animate)
     entry = gallery.get(name)
     changes = dict(parse_setting(text) for text in settings or [])
     if slabs is not None and (condition or checkpoint is not None):
@@ -127,22 +126,76 @@ def solve(
             solution = entry.solve(
                 preset, condition=condition or None, checkpoint=checkpoint, **common
             )
-    quiet = json_file is not None and str(json_file) == "-"
-    if not quiet:
-        console.print(str(solution), highlight=False, soft_wrap=True)
-    if json_file is not None:
-        text = json.dumps(solution.report.to_json(), indent=2)
-        if quiet:
-            print(text)
-        else:
-            json_file.write_text(text + "\n")
+    _hand_over(solution, json_file, plot, save, animate)
+
+
+def _check_targets(
+    json_file: Path | None,
+    plot: Path | None,
+    save: Path | None,
+    checkpoint: Path | None,
+    animate: Path | None,
+) -> None:
+    """Refuse what could not be written in the end, before there is anything to lose."""
+    from tessella.machine.files import check_writable
+    from tessella.solution.files import named
+
     if plot is not None:
-        solution.plot(plot)
-    if animate is not None:
-        with _ProgressBar() as show:
-            solution.animate(animate, progress=show)
+        from tessella.solution.panels import picture_file
+
+        plot = picture_file(plot)
+    targets = [json_file, plot, named(save) if save is not None else None, checkpoint, animate]
+    given = [target for target in targets if target is not None and str(target) != "-"]
+    for number, target in enumerate(given):
+        if target in given[:number]:
+            raise ValueError(f"{target} is named twice: write every result to a file of its own")
+        check_writable(target)
+
+
+def _hand_over(
+    solution: Solution | Marched,
+    json_file: Path | None,
+    plot: Path | None,
+    save: Path | None,
+    animate: Path | None,
+) -> None:
+    """Save, print, write and draw what was asked for; what fails does not take the rest with it."""
+
+    def show() -> None:
+        if str(json_file) == "-":
+            print(json.dumps(solution.report.to_json(), indent=2))
+        else:
+            console.print(str(solution), highlight=False, soft_wrap=True)
+
+    tasks: list[Callable[[], object]] = [show]
     if save is not None:
-        solution.save(save)
+        tasks.insert(0, lambda: solution.save(save))
+    if json_file is not None and str(json_file) != "-":
+        tasks.append(lambda: _write_json(solution, json_file))
+    if plot is not None:
+        tasks.append(lambda: solution.plot(plot))
+    if animate is not None:
+        tasks.append(lambda: _animate(solution, animate))
+    failed: list[Exception] = []
+    for task in tasks:
+        try:
+            task()
+        except MISTAKES as error:
+            failed.append(error)
+    if failed:
+        raise ValueError("; ".join(map(_told, failed)))
+
+
+def _animate(solution: Solution | Marched, path: Path) -> None:
+    with _ProgressBar() as show:
+        solution.animate(path, progress=show)
+
+
+def _write_json(solution: Solution | Marched, path: Path) -> None:
+    from tessella.machine.files import written_whole
+
+    with written_whole(path) as unfinished:
+        unfinished.write_text(json.dumps(solution.report.to_json(), indent=2) + "\n")
 
 
 @app.command()
@@ -308,9 +361,17 @@ def main() -> None:
     """Entry point: one line for a mistake in the input, a traceback for one of ours."""
     try:
         app()
-    except (ValueError, MemoryError, ImportError, OSError) as error:
-        text = " ".join(str(error).split())
+    except MISTAKES as error:
         Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]error:[/] {escape(text)}", highlight=False
+            f"[bold red]error:[/] {escape(_told(error))}", highlight=False
         )
         sys.exit(1)
+
+
+MISTAKES = (ValueError, MemoryError, ImportError, OSError)
+"""What is wrong with the input or the machine, not with us."""
+
+
+def _told(error: Exception) -> str:
+    """In one line; Python's own MemoryError says nothing."""
+    return " ".join(str(error).split()) or "not enough memory"

@@ -1,5 +1,7 @@
 """Files written whole or not at all."""
 
+import errno
+
 import pytest
 
 from tessella.machine.files import written_whole
@@ -19,3 +21,12 @@ def test_files_of_one_block_change_together_or_not_at_all(tmp_path):
         "one": "new",
         "two": "new",
     }
+
+
+def test_a_full_disk_names_the_file(tmp_path):
+    target = tmp_path / "u.npz"
+    full = pytest.raises(OSError, match=r"No space left on device: .*/u\.npz'")
+    with full, written_whole(target) as unfinished:
+        unfinished.write_text("half")
+        raise OSError(errno.ENOSPC, "No space left on device")
+    assert not list(tmp_path.iterdir())

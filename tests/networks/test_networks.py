@@ -1,6 +1,7 @@
 """Trained networks: the same loss, an honest optimiser, and a Solution like any other."""
 
 import dataclasses
+import json
 from pathlib import Path
 
 import jax
@@ -253,6 +254,45 @@ class TestCheckpoints:
         Path(stored.checkpoint).write_bytes(b"nothing of the kind")
         with pytest.raises(ValueError, match="is not a tessella checkpoint, or is truncated"):
             ts.fbpinn(decay, **SIZE, training=stored)
+
+    @pytest.mark.parametrize(
+        ("name", "change", "message"),
+        [
+            ("state_0", lambda array: array[:1], r"'state_0' has shape \(1,"),
+            ("state_0", lambda array: np.nan * array, "'state_0' has numbers that are NaN or"),
+            ("history", lambda array: array[:, :3], "5] steps with 3 of history"),
+        ],
+    )
+    def test_a_state_that_makes_no_sense_is_refused(self, decay, stored, name, change, message):
+        edit_old(stored.checkpoint, name, change)
+        with pytest.raises(ValueError, match=rf"state\.npz is damaged: .*{message}"):
+            ts.fbpinn(decay, **SIZE, training=stored)
+
+    def test_a_number_that_changed_is_noticed(self, decay, stored):
+        with np.load(stored.checkpoint) as file:
+            arrays = dict(file)
+        arrays["state_0"].flat[0] += 1e-9
+        np.savez(stored.checkpoint, **arrays)
+        with pytest.raises(
+            ValueError, match=r"state\.npz is damaged: numbers of 'state_0' have cha"
+        ):
+            ts.fbpinn(decay, **SIZE, training=stored)
+
+    def test_the_version_without_digests_goes_on(self, decay, stored):
+        edit_old(stored.checkpoint, "state_0", lambda array: array)
+        longer = dataclasses.replace(stored, steps=7)
+        assert ts.fbpinn(decay, **SIZE, training=longer).report.iterations == 7
+
+
+def edit_old(path, name, change):
+    """Rewrite a checkpoint with an array changed, as the version that had no digests."""
+    with np.load(path) as file:
+        arrays = dict(file)
+    header = json.loads(arrays.pop("header").tobytes())
+    del arrays["digest"], header["digests"]
+    header["version"] = 1
+    arrays[name] = change(arrays[name])
+    np.savez(path, header=np.frombuffer(json.dumps(header).encode(), dtype=np.uint8), **arrays)
 
 
 @pytest.mark.parametrize("rate", [1e4, 1e200])

@@ -377,3 +377,112 @@ def test_what_is_refused_depends_on_what_is_free(monkeypatch):
 def test_free_memory_is_known():
     assert 2**20 < memory.available_bytes() < 2**50
     assert memory.peak_mib() > 10
+
+
+# Misuse that once ended inside
+
+
+SOUND = ts.Problem(LINE, ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+
+
+@pytest.fixture(scope="module")
+def sound():
+    return ts.solve(SOUND, subdomains=2, features=8)
+
+
+@pytest.mark.parametrize("operator", ["dx", None, ts.D, 3, np.eye(2)])
+def test_what_is_no_operator(sound, operator):
+    with pytest.raises(TypeError, match=r"apply\(\) operator must be built from D"):
+        sound.apply(operator, [0.5])
+
+
+def test_an_integral_of_no_operator(sound):
+    with pytest.raises(TypeError, match=r"integral\(\) operator must be .*got 'dx'"):
+        sound.integral("dx")
+
+
+@pytest.mark.parametrize(
+    ("points", "message"),
+    [
+        (None, "points contain NaN or infinity"),
+        (object(), "points must be an array of real numbers, got <object"),
+        ([[0.1], [0.1, 0.2]], "points must be an array of real numbers"),
+        (np.array([0.1 + 1j]), "points must be real numbers, got complex128"),
+        (np.ma.masked_array([0.1, 0.2], [False, True]), "points are a masked array"),
+    ],
+)
+def test_points_that_are_none(sound, points, message):
+    with pytest.raises(ValueError, match=message):
+        sound(points)
+
+
+def test_normals_of_another_shape(sound):
+    with pytest.raises(ValueError, match=r"normals must have a line for each .*\(2, 1\), got \(3,"):
+        sound.apply(ts.D(x=1), [0.1, 0.2], np.ones((3, 1)))
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"exact": "sin"}, "Problem exact must be a function, or one by name, got 'sin'"),
+        ({"on": 3}, "dirichlet on must be a face, a list of them or a function .*got 3"),
+        ({"on": [3]}, "dirichlet on must be a face, a list of them or a function .*got 3"),
+        ({"ansatz": 3}, r"Problem ansatz must be Ansatz\(multiplier, offset\).*got 3"),
+        ({"basis": "x", "subdomains": None, "features": None}, "basis must be a Basis.*got 'x'"),
+        ({"filter": "x"}, r"filter must be RRQR\(sigma\) or Unfiltered\(\), got 'x'"),
+        ({"solver": 3}, r"solver must be a name or .*LSQR\(\), got 3"),
+        ({"condition": "yes"}, "condition must be True or False, got 'yes'"),
+        ({"constant": 3}, "constant must be True or False, got 3"),
+        ({"progress": 3}, "progress must be a function of .*got 3"),
+        ({"rhs": int}, "Equation rhs must be a number or a function of the points, got <class"),
+        ({"rhs": lambda p: p.x}, r"right-hand side fails, .*it must map an \(n, 1\) array"),
+    ],
+)
+def test_objects_of_the_wrong_kind(changes, message):
+    with pytest.raises(TypeError, match=message):
+        solve(**changes)
+
+
+def test_a_function_that_masks_what_it_returns():
+    def masked(p):
+        return np.ma.masked_array(p[:, 0], p[:, 0] > 0.5)
+
+    refused("right-hand side returned a masked array: fill in", rhs=masked)
+
+
+def test_operators_have_no_powers_and_do_not_divide():
+    for wrong in (lambda u: u**2, lambda u: 1 / u, lambda u: u / u):
+        with pytest.raises(TypeError, match=r"would not be linear|divided by numbers"):
+            wrong(ts.D(x=1))
+
+
+@pytest.mark.parametrize("n", [np.inf, np.nan, 10.0**12])
+def test_scales_of_the_gallery_that_are_none(n):
+    with pytest.raises(ValueError, match=r"n must be (a whole number >= 1|at most 40), got"):
+        ts.gallery.get("laplace").solve(settings={"n": n})
+
+
+@pytest.mark.parametrize("patience", ["a", np.nan, -1.0])
+def test_patience_that_is_none(patience):
+    with pytest.raises(ValueError, match=f"patience must be a number of seconds, got {patience!r}"):
+        ts.solve(SOUND, tol=1e-3, patience=patience)
+
+
+def test_units_too_wide_for_a_difference():
+    with pytest.raises(ValueError, match="must have finite low < high"):
+        ts.Box(x=(-1e308, 1e308))
+
+
+def test_a_reference_with_masked_values():
+    values = np.ma.masked_array([0.1, 0.2], [False, True])
+    with pytest.raises(ValueError, match="Reference values are a masked array"):
+        ts.Reference([[0.1], [0.2]], values)
+
+
+@pytest.mark.parametrize("door", [ts.pinn, ts.fbpinn])
+def test_networks_need_a_problem_and_a_training(door):
+    with pytest.raises(TypeError, match=r"pinn\(\) needs a Problem"):
+        door(None, 3)
+    size = {"subdomains": 2} if door is ts.fbpinn else {}
+    with pytest.raises(TypeError, match=r"training must be Training\(steps=...\), got 3"):
+        door(SOUND, 4, training=3, **size)

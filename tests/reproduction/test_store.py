@@ -47,10 +47,10 @@ def test_settings_all_runs_share_stand_in_the_first_line_only(tmp_path):
     for case in (TINY, other):
         store.write(record(case), {"subdomains": 4})
     first, *rest = lines(store)
-    assert first == {"experiment": "try", "settings": {"subdomains": 4}}
+    assert first == {"experiment": "try", "settings": {"subdomains": 4}, "digest": first["digest"]}
     assert [line["settings"] for line in rest] == [{"max_iterations": 5}, {"max_iterations": 9}]
     for line in rest:
-        assert {"experiment", "row", "seed", "case", "settings", "device"} == set(line)
+        assert {"experiment", "row", "seed", "case", "settings", "device", "digest"} == set(line)
     assert store.read(other, 0) == record(other)
 
 
@@ -242,3 +242,67 @@ def test_killed_writers_lose_nothing_they_had_finished_and_stop_nobody(tmp_path)
     Store(tmp_path).write(record(TINY))
     assert Store(tmp_path).read(TINY, 0) == record(TINY)
     lines(Store(tmp_path))
+
+
+# Lines that are not what was written
+
+
+def spoil(store, change):
+    """Change the last line, keeping its digest."""
+    path = store.path("try")
+    first, *rest = path.read_text().splitlines()
+    line = json.loads(rest[-1])
+    change(line)
+    path.write_text("\n".join([first, *rest[:-1], json.dumps(line)]) + "\n")
+
+
+def without_digest(line):
+    del line["digest"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda line: line.update(figure=2.5), "it has changed since it was written"),
+        (lambda line: line.update(seed=1), "it has changed since it was written"),
+        (lambda line: line.pop("case"), "it has changed since it was written"),
+        (without_digest, "'solver' is missing"),
+    ],
+)
+def test_a_line_that_changed_is_named(tmp_path, change, message):
+    store = Store(tmp_path)
+    store.write(record(TINY, figure=1.5))
+    spoil(store, change)
+    with pytest.raises(ValueError, match=rf"line 2 of .*try\.jsonl .*{message}.*delete that line"):
+        store.read(TINY, 0)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("row", 3),
+        ("seed", "a"),
+        ("settings", [1]),
+        ("case", {"kind": "solve"}),
+        ("error", {"max": 1.0}),
+        ("condition", {"M": -1.0}),
+        ("seconds", {"solve": None}),
+        ("curve", {"iteration": [1], "error": []}),
+        ("device", None),
+    ],
+)
+def test_a_line_whose_figures_make_no_sense_is_named(tmp_path, key, value):
+    store = Store(tmp_path)
+    store.write(record(TINY))
+    spoil(store, lambda line: (line.update({key: value}), without_digest(line)))
+    with pytest.raises(ValueError, match=r"line 2 of .*try\.jsonl is not a record of a run"):
+        store.read(TINY, 0)
+
+
+def test_a_line_nested_too_deeply_is_named(tmp_path):
+    store = Store(tmp_path)
+    store.write(record(TINY))
+    with open(store.path("try"), "a") as file:
+        file.write('{"a":' * 5_000 + "1" + "}" * 5_000 + "\n")
+    with pytest.raises(ValueError, match=r"line 3 of .*try\.jsonl is not a record"):
+        store.read(TINY, 0)

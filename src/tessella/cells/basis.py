@@ -13,6 +13,7 @@ import numpy as np
 
 from tessella.cells.tiling import Tiling
 from tessella.features.random_features import Layer, RandomFeatures
+from tessella.machine.arguments import check_flag
 from tessella.overlap.basis import AnyBasis, Basis, Fields
 
 
@@ -41,6 +42,7 @@ class CellBasis(Basis):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_flag(self.shared, "shared")
         if not isinstance(self.decomposition, Tiling):
             raise ValueError(
                 f"CellBasis needs subdomains side by side, Tiling(domain, subdomains), got "

@@ -126,8 +126,8 @@ class ShapedCells(Cells):
         return self._on[name]
 
     def _sampled(self, problem: Problem, name: str) -> list[Place]:
-        most = max(*self.counts, *itertools.chain(*self.face_counts))
-        spacing = (2 * self.half_widths).min(axis=0) / (most + 1)
+        along = max(*self.counts, self.degree + 1)
+        spacing = (2 * self.half_widths).min(axis=0) / (along + 1)
         axis = problem.domain.axes.index("t") if name == START else None
         few = FEW if axis is None else math.prod(self.face_counts[axis])
         owner, points, normals, weights = boundary_points(

@@ -15,6 +15,7 @@ from tessella.cells.faces import Faces, interior_faces
 from tessella.cells.tree import Cell, Leaves, Roots, balanced, leaves
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 from tessella.overlap.decomposition import Decomposition, Index
 
@@ -63,6 +64,7 @@ class Tiling(Decomposition):
     """Boxes of these slabs, and parts of boxes, that are in parts (see `tree`)."""
 
     def __init__(self, domain: Domain, subdomains: int | Sequence[Cuts]) -> None:
+        check_kind(domain, Domain, "domain", "a domain, e.g. Box(x=(0, 1))")
         counts, widths = _cut(domain, subdomains)
         super().__init__(domain, counts, 1.0)
         object.__setattr__(self, "widths", widths)

@@ -43,7 +43,7 @@ class Enrichment:
     where: Box | None = None
 
     def __post_init__(self) -> None:
-        if not callable(self.function):
+        if not callable(self.function) or isinstance(self.function, type):
             raise TypeError(
                 f"enrichment must be functions of the points, e.g. "
                 f"enrichment=[lambda p: jnp.exp(-p[:, 0] / eps)], got {self.function!r}"

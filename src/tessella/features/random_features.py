@@ -15,6 +15,7 @@ import numpy as np
 from numpy.polynomial import Polynomial
 
 from tessella.geometry.functions import Orders
+from tessella.machine.arguments import check_flag
 from tessella.machine.arrays import AnyArray, Array, added, namespace
 from tessella.machine.printing import as_written
 
@@ -133,6 +134,9 @@ class Layer(NamedTuple):
     biases: AnyArray
 
 
+MOST = {"count": 1_000_000, "depth": 100}
+"""Features of one subdomain and hidden layers; nobody has the memory for more."""
+
 RICHNESS = 0.73
 """Degree on faces, in parts of the total degree of as many polynomials."""
 
@@ -171,10 +175,15 @@ class RandomFeatures:
             value = getattr(self, name)
             if not (isinstance(value, Real) and float(value) >= 1 and float(value).is_integer()):
                 raise ValueError(f"{what} must be a whole number >= 1, got {value!r}")
+            if float(value) > MOST[name]:
+                raise ValueError(f"{what} must be at most {MOST[name]:,}, got {value!r}")
             object.__setattr__(self, name, int(float(value)))
         if not (isinstance(self.scale, Real) and 0 < self.scale < math.inf):
             raise ValueError(f"scale must be a positive number, got {self.scale!r}")
-        if not isinstance(self.activation, Activation) and self.activation not in ACTIVATIONS:
+        for name in ("constant", "bias"):
+            check_flag(getattr(self, name), name)
+        named = isinstance(self.activation, str) and self.activation in ACTIVATIONS
+        if not named and not isinstance(self.activation, Activation):
             raise ValueError(
                 f"unknown activation {self.activation!r}: choose one of "
                 f"{', '.join(ACTIVATIONS)}, or pass a tessella.Activation"

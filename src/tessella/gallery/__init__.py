@@ -69,8 +69,8 @@ def names() -> list[str]:
 
 def get(name: str) -> Entry:
     """A problem by name."""
-    if name not in ENTRIES:
-        near = difflib.get_close_matches(name, ENTRIES, 1)
+    if not isinstance(name, str) or name not in ENTRIES:
+        near = difflib.get_close_matches(str(name), ENTRIES, 1)
         hint = f"did you mean {near[0]!r}? " if near else ""
         raise ValueError(f"unknown problem {name!r}: {hint}the gallery has {', '.join(ENTRIES)}")
     return ENTRIES[name]

@@ -8,9 +8,13 @@ import numpy as np
 
 from tessella.gallery.entry import Entry, Network, Preset, PresetMethod, fixed, side_by_side
 from tessella.geometry.box import Box
+from tessella.machine.arguments import is_number
 from tessella.machine.arrays import Array
 from tessella.problem.operators import Laplacian
 from tessella.problem.problem import Ansatz, Equation, Problem
+
+FINEST = 40
+"""Scales; the next ones are below what double precision tells apart."""
 
 
 def laplace(n: float = 4) -> Problem:
@@ -18,8 +22,10 @@ def laplace(n: float = 4) -> Problem:
 
     The boundary values are built in: u = prod tanh(omega_n x) tanh(omega_n (1 - x)) * v.
     """
-    if n != int(n) or n < 1:
+    if not (is_number(n) and n == int(n) and n >= 1):
         raise ValueError(f"n must be a whole number >= 1, got {n!r}")
+    if n > FINEST:
+        raise ValueError(f"n must be at most {FINEST}, got {n!r}")
     omega = 2.0 ** np.arange(1, int(n) + 1)
     sharpness = float(omega[-1])
 

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.geometry.domain import PROBE, Bounds, Description, Domain, Surface, join
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 
 REST = "rest"
@@ -38,6 +39,7 @@ class Divided(Domain):
     bounds: Bounds = field(compare=False)
 
     def __init__(self, whole: Domain, **regions: Domain) -> None:
+        check_kind(whole, Domain, "Divided whole", "a domain, e.g. Box(x=(0, 1), y=(0, 1))")
         if not regions:
             raise ValueError("Divided needs at least one region, e.g. Divided(box, core=ball)")
         for name, shape in regions.items():

@@ -242,10 +242,15 @@ def real_numbers(values: ArrayLike, what: str) -> Array:
         raise ValueError(
             f"{what} are a masked array, whose masked entries hold anything: leave those rows out"
         )
-    array = np.asarray(values)
-    if array.dtype.kind not in "fiubO":
-        raise ValueError(f"{what} must be real numbers, got {array.dtype} values")
-    return array.astype(np.float64, copy=False)
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "fiubO":
+            raise ValueError(f"{what} must be real numbers, got {array.dtype} values")
+        return array.astype(np.float64, copy=False)
+    except (TypeError, ValueError) as error:
+        if what in str(error):
+            raise
+        raise ValueError(f"{what} must be an array of real numbers, got {values!r}") from None
 
 
 def interval(ends: Iterable[float], what: str) -> tuple[float, float]:
@@ -254,7 +259,7 @@ def interval(ends: Iterable[float], what: str) -> tuple[float, float]:
         low, high = (float(end) for end in ends)
     except (TypeError, ValueError):
         raise ValueError(f"{what} must be a pair (low, high), got {ends!r}") from None
-    if not (np.isfinite(low) and np.isfinite(high) and low < high):
+    if not (np.isfinite(high - low) and low < high):
         raise ValueError(f"{what} must have finite low < high, got ({low:g}, {high:g})")
     return low, high
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
+from inspect import isroutine
 from typing import Any
 
 import jax
@@ -74,7 +75,10 @@ def function_values(function: Function | float, points: Array, what: str | None 
     name = what or function_name(function)
     _try_few(function, points, name)
     with explained(function, points, name):
-        values = np.asarray(function(points))
+        returned = function(points)
+        values = np.asarray(returned)
+    if np.ma.is_masked(returned):
+        raise ValueError(f"{name} returned a masked array: fill in what is masked")
     return check_values(values, points, name)
 
 
@@ -92,18 +96,24 @@ def _try_few(function: Function, points: Array, what: str) -> None:
 
 
 @contextmanager
-def explained(function: Function, points: Array, what: str) -> Iterator[None]:
-    """What a function must look like, where Python or JAX says that it does not."""
+def explained(function: Function, points: Array, what: str, traced: bool = True) -> Iterator[None]:
+    """What a function must look like, where Python or JAX says that it does not; `traced` includes
+    one that JAX cannot differentiate."""
     try:
         yield
     except jax.errors.TracerArrayConversionError:
+        if not traced:
+            raise
         raise TypeError(
             f"{function_name(function)} must be differentiated, which needs jax.numpy inside "
             f"it: replace NumPy calls such as np.tanh by jnp.tanh"
         ) from None
-    except TypeError as error:
-        reason = str(error).splitlines()[0]
-        raise TypeError(
+    except (TypeError, AttributeError, LookupError, ValueError) as error:
+        if isinstance(error, ValueError) and not isroutine(function):
+            raise
+        reason = (str(error).splitlines() or [type(error).__name__])[0]
+        kind = ValueError if isinstance(error, ValueError) else TypeError
+        raise kind(
             f"{what} fails, {reason}: it must map an (n, {points.shape[1]}) array of points to an "
             f"(n,) array of values, e.g. lambda p: np.sin(p[:, 0]), with functions of np or jnp"
         ) from error

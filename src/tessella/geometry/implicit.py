@@ -29,6 +29,7 @@ from tessella.geometry.functions import (
     function_values,
     short_name,
 )
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 
 BATCH = 4_096
@@ -66,9 +67,12 @@ class Implicit(Domain):
     def __init__(
         self, function: Function, bounds: Mapping[str, Sequence[float]], name: str = SURFACE
     ) -> None:
-        if not callable(function):
+        if not callable(function) or isinstance(function, type):
             raise TypeError(f"Implicit function must map points to values, got {function!r}")
         check_name(name, "Implicit")
+        check_kind(bounds, Mapping, "Implicit bounds", "sides by axis, dict(x=(-1, 1), y=(-1, 1))")
+        if not bounds:
+            raise ValueError("Implicit bounds need an axis, e.g. bounds=dict(x=(-1, 1), y=(-1, 1))")
         checked = tuple(interval(ends, f"Implicit bounds {a!r}") for a, ends in bounds.items())
         object.__setattr__(self, "function", function)
         object.__setattr__(self, "axes", tuple(bounds))

@@ -11,6 +11,7 @@ import scipy
 from numpy.typing import ArrayLike, NDArray
 
 from tessella.geometry.domain import Bounds, Description, Domain, Surface, check_name, real_numbers
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 
 
@@ -53,8 +54,9 @@ class PointCloud(Domain):
             name: _checked(name, _cloud(points, name), _cloud(outward[name], f"{name} normals"), d)
             for name, points in places.items()
         }
+        check_kind(axes or (), Sequence, "PointCloud axes", "a list of names")
         names = tuple(axes) if axes is not None else ("x", "y", "z")[:d]
-        if len(names) != d:
+        if len(names) != d or not all(isinstance(name, str) for name in names):
             raise ValueError(f"PointCloud axes must be {d} names, got {axes!r}")
         everything = np.concatenate([given, *(points for points, _ in surfaces.values())])
         low, high = everything.min(axis=0).tolist(), everything.max(axis=0).tolist()
@@ -152,8 +154,8 @@ def _cloud(points: ArrayLike, what: str) -> Array:
     array = real_numbers(points, f"PointCloud {what}").copy()
     if array.ndim != 2 or array.shape[1] not in (2, 3) or not len(array):
         raise ValueError(f"PointCloud {what} must have shape (n, 2) or (n, 3), got {array.shape}")
-    if not np.all(np.isfinite(array)):
-        raise ValueError(f"PointCloud {what} contains NaN or infinity")
+    if not np.all(np.abs(array) < 1e150):
+        raise ValueError(f"PointCloud {what} contains NaN, infinity or numbers beyond 1e150")
     return array
 
 

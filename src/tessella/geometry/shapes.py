@@ -18,8 +18,10 @@ from tessella.geometry.domain import (
     check_name,
     inset,
     join,
+    real_numbers,
     spelled_name,
 )
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 
 PAIRS = 1 << 21
@@ -117,7 +119,7 @@ class HalfSpace(Domain):
 
     def __init__(self, *, normal: Sequence[float], name: str = "plane", **point: float) -> None:
         at = _place(point, "HalfSpace", (2, 3))
-        n = np.asarray(normal, dtype=np.float64)
+        n = real_numbers(normal, "HalfSpace normal")
         size = float(np.linalg.norm(n))
         if n.shape != (len(at),) or not np.isfinite(size) or size == 0:
             raise ValueError(
@@ -208,8 +210,9 @@ class Polygon(Domain):
                 f"{len(vertices.geoms)}: join them, e.g. Polygon(a) | Polygon(b)"
             )
         check_name(name, "Polygon")
-        if len(axes) != 2:
+        if not isinstance(axes, Sequence) or [type(name) for name in axes] != [str, str]:
             raise ValueError(f"Polygon axes must be two names, got {axes!r}")
+        check_kind(holes, Sequence, "Polygon holes", "a list of polygons' vertices")
         rings = [_ring(vertices, +1, "Polygon")]
         rings += [_ring(hole, -1, f"Polygon hole {k}") for k, hole in enumerate(holes, 1)]
         object.__setattr__(self, "axes", tuple(axes))

@@ -19,6 +19,7 @@ from tessella.linalg.preconditioners import (
     TriangularGroup,
     Unpreconditioned,
 )
+from tessella.machine.arguments import check_flag, is_number
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.printing import as_written
 from tessella.machine.threads import chunks, in_parallel
@@ -98,9 +99,10 @@ class RRQR:
                 f"sigma must lie in [0, 1), got {self.sigma!r}: it is a threshold relative to the "
                 f"largest column of a block; 0 keeps everything, 1e-8 is the paper's choice"
             )
-        if not self.f >= 1:
+        check_flag(self.strong, "strong")
+        if not (isinstance(self.f, Real) and self.f >= 1):
             raise ValueError(f"f must be at least 1, got {self.f!r} (2 is usual)")
-        if self.patch != int(self.patch) or self.patch < 1:
+        if not (is_number(self.patch) and self.patch == int(self.patch) and self.patch >= 1):
             raise ValueError(f"patch must be a whole number >= 1, got {self.patch!r}")
 
     def __repr__(self) -> str:

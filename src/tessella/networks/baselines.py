@@ -11,7 +11,7 @@ from tessella.networks.training import Training
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
 from tessella.solution.solution import Solution
-from tessella.solving.method import OVERLAP_POINTS, Method, with_choices
+from tessella.solving.method import OVERLAP_POINTS, Method, check_problem, with_choices
 
 POINTS = {1: 400, 2: 64, 3: 16}
 """Collocation points per axis, if none are given: about 4,000 from two dimensions on."""
@@ -42,6 +42,7 @@ def pinn(
     >>> solution.report.solver
     'pinn'
     """
+    check_problem(problem, "pinn")
     d = problem.domain.dimension
     if problem.domain.periodic:
         raise ValueError(
@@ -51,7 +52,9 @@ def pinn(
     size = Method(subdomains=1, features=hidden, depth=2)
     method = Method.of(choices, "pinn", size, ALONE)
     every = Grid(points_per_axis=POINTS.get(d, max(2, round(4096 ** (1 / d)))))
-    return fit("pinn", problem, method, every, training or Training(), progress)
+    return fit(
+        "pinn", problem, method, every, Training() if training is None else training, progress
+    )
 
 
 DIVIDED = ("subdomains", "overlap", "oversampling", *ALONE)
@@ -81,8 +84,11 @@ def fbpinn(
     >>> solution.report.solver
     'fbpinn'
     """
+    check_problem(problem, "fbpinn")
     method = Method.of(choices, "fbpinn", Method(features=hidden), DIVIDED)
     if method.subdomains is None:
         raise ValueError("fbpinn() needs `subdomains`, e.g. subdomains=8: one network in each")
-    every = Grid(method.oversampling or OVERLAP_POINTS)
-    return fit("fbpinn", problem, method, every, training or Training(), progress)
+    every = Grid(OVERLAP_POINTS if method.oversampling is None else method.oversampling)
+    return fit(
+        "fbpinn", problem, method, every, Training() if training is None else training, progress
+    )

@@ -10,6 +10,7 @@ import numpy as np
 
 from tessella.features.random_features import Layer
 from tessella.linalg.iterative.iteration import History, Progress
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.memory import device_name, peak_mib
 from tessella.machine.stopwatch import Stopwatch
@@ -50,6 +51,7 @@ def fit(
     The result is a `Solution` like any other: its basis has the trained hidden layers, its
     coefficients are the output layers.
     """
+    check_kind(training, Training, "training", "Training(steps=...)")
     if len(problem.fields) > 1:
         raise ValueError(
             f"networks are trained for one unknown, this problem has {len(problem.fields)} "

@@ -20,6 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.linalg.iterative.iteration import History, Progress
+from tessella.machine.arguments import as_path
 from tessella.machine.arrays import Array
 from tessella.networks.network import Parameters
 from tessella.networks.objective import Objective
@@ -54,6 +55,10 @@ ADVICE = {
 }
 
 
+MOST = 10**12
+"""Steps; nobody waits for more."""
+
+
 @dataclass(frozen=True)
 class Training:
     """How to train: Adam with a constant learning rate, as in the paper.
@@ -86,7 +91,11 @@ class Training:
             number = float(value) if isinstance(value, Real) else math.nan
             if not (number >= 1 and number.is_integer()):
                 raise ValueError(f"{name} must be a whole number of at least 1, got {value!r}")
+            if number > MOST:
+                raise ValueError(f"{name} must be at most {MOST:,}, got {value!r}")
             object.__setattr__(self, name, int(number))
+        if self.checkpoint is not None:
+            as_path(self.checkpoint, "checkpoint")
         rate = self.learning_rate
         if not (isinstance(rate, Real) and 0 < rate < math.inf):
             raise ValueError(f"learning_rate must be a positive number, got {rate!r}")

@@ -15,6 +15,7 @@ import numpy as np
 from tessella.features.enrichment import Enrichment, as_enrichment
 from tessella.features.random_features import Layer, RandomFeatures
 from tessella.geometry.domain import Domain
+from tessella.machine.arguments import check_kind, is_number
 from tessella.machine.arrays import Array
 from tessella.machine.printing import counted, times
 from tessella.overlap.decomposition import Decomposition
@@ -40,6 +41,9 @@ class Basis:
     enrichment: tuple[Enrichment, ...] = field(default=(), kw_only=True)
 
     def __post_init__(self) -> None:
+        boxes, features = self.decomposition, self.features
+        check_kind(boxes, Decomposition, "decomposition", "Decomposition(domain, subdomains)")
+        check_kind(features, RandomFeatures, "features", "RandomFeatures(count)")
         if not isinstance(self.seed, Integral) or self.seed < 0:
             raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
         object.__setattr__(self, "seed", int(self.seed))
@@ -152,7 +156,8 @@ class Multilevel:
 
         Only the finest level keeps an enrichment.
         """
-        if ratio != int(ratio) or ratio < 2:
+        check_kind(finest, Basis, "finest", "a Basis")
+        if not is_number(ratio) or ratio != int(ratio) or ratio < 2:
             raise ValueError(f"ratio must be a whole number of at least 2, got {ratio!r}")
         own = finest.decomposition
         least = [
@@ -171,7 +176,8 @@ class Multilevel:
 
         Only the finest level keeps an enrichment.
         """
-        if coarsest < 2:
+        check_kind(finest, Basis, "finest", "a Basis")
+        if not is_number(coarsest) or coarsest < 2:
             raise ValueError(f"coarsest must be at least 2, got {coarsest!r}")
         levels, counts = [finest], finest.decomposition.subdomains
         while max(counts) > coarsest:
@@ -233,6 +239,8 @@ class Fields:
     def __init__(self, **bases: Basis) -> None:
         if not bases:
             raise ValueError("Fields needs a basis for every unknown, e.g. Fields(u=Basis(...))")
+        for name, basis in bases.items():
+            check_kind(basis, Basis, f"Fields {name}", "a Basis or a CellBasis")
         if len({basis.decomposition for basis in bases.values()}) > 1:
             raise ValueError("all unknowns of Fields must share one decomposition of the domain")
         if len({type(basis) for basis in bases.values()}) > 1:

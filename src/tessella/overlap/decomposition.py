@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.geometry.domain import Domain
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 from tessella.machine.printing import times
 
@@ -50,6 +51,7 @@ class Decomposition:
         subdomains: int | Sequence[int],
         overlap: float | Sequence[float] = 2.0,
     ) -> None:
+        check_kind(domain, Domain, "domain", "a domain, e.g. Box(x=(0, 1))")
         d = domain.dimension
         counts = _per_axis(subdomains, domain, "subdomains")
         for count in counts:
@@ -234,9 +236,10 @@ class Decomposition:
 
 def _per_axis(value: float | Sequence[float], domain: Domain, what: str) -> tuple[float, ...]:
     try:
-        values = np.atleast_1d(np.asarray(value, dtype=np.float64))
-    except (TypeError, ValueError):
+        values = np.atleast_1d(np.asarray(value))
+    except ValueError:
         values = np.empty((0, 0))
+    values = values.astype(np.float64) if values.dtype.kind in "fiu" else np.empty((0, 0))
     if values.ndim != 1 or values.size not in (1, domain.dimension):
         raise ValueError(
             f"{what} must be one number or one per axis ({', '.join(domain.axes)}), got {value!r}"

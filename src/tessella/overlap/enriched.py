@@ -10,7 +10,14 @@ import numpy as np
 
 from tessella.features.enrichment import Enrichment
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, Orders, check_values, directional, function_name
+from tessella.geometry.functions import (
+    Function,
+    Orders,
+    check_values,
+    directional,
+    explained,
+    function_name,
+)
 from tessella.machine.arrays import Array, on_device
 from tessella.overlap.decomposition import Decomposition
 
@@ -69,7 +76,8 @@ def _derivative(function: Function, gamma: Orders, points: Array) -> Array:
     for start in range(0, len(points), CHUNK):
         pick = np.minimum(np.arange(start, start + CHUNK), len(points) - 1)
         try:
-            value = np.asarray(_compiled(function, gamma)(on_device(points[pick])))
+            with explained(function, points, f"the enrichment {function_name(function)}", False):
+                value = np.asarray(_compiled(function, gamma)(on_device(points[pick])))
         except jax.errors.TracerArrayConversionError:
             if not any(gamma):
                 return np.asarray(function(points))

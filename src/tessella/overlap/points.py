@@ -10,6 +10,7 @@ from functools import partial
 import numpy as np
 
 from tessella.geometry.box import Box
+from tessella.machine.arguments import is_number, whole_numbers
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.printing import as_written, counted
@@ -62,11 +63,11 @@ class Grid:
     points_per_axis: int | Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        if not (math.isfinite(self.oversampling) and self.oversampling > 0):
+        if not (is_number(self.oversampling) and self.oversampling > 0):
             raise ValueError(f"oversampling must be a positive number, got {self.oversampling!r}")
         if self.points_per_axis is not None:
-            given = np.atleast_1d(self.points_per_axis)
-            if np.any(given < 1) or np.any(given != given.astype(int)):
+            given = whole_numbers(self.points_per_axis)
+            if given is None or np.any(given < 1):
                 raise ValueError(
                     f"points_per_axis must be whole numbers >= 1, got {self.points_per_axis!r}"
                 )

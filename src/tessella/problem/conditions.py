@@ -6,15 +6,16 @@ on no part (`faces` is empty), and are placed by whoever enforces them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tessella.geometry.domain import Domain, Surface, join
+from tessella.geometry.domain import Domain, Surface, join, real_numbers
 from tessella.geometry.functions import Function, function_name
+from tessella.machine.arguments import check_kind, is_number
 from tessella.machine.arrays import Array
 from tessella.problem.operators import (
     D,
@@ -55,12 +56,15 @@ class Condition(Statement):
     name: str = "condition"
 
     def __post_init__(self) -> None:
+        check_kind(self.name, str, "name of a condition", "a text")
         check_operator(self.operator, self.name)
         check_data(self.value, f"{self.name} value")
+        if isinstance(self.on, type):
+            raise TypeError(f"{self.name} on must be a face or a function, got {self.on!r}")
         if isinstance(self.on, str):
             object.__setattr__(self, "on", (self.on,))
         elif self.on is not None and not callable(self.on):
-            object.__setattr__(self, "on", tuple(self.on))
+            object.__setattr__(self, "on", _faces(self.on, self.name))
         if self.on == ():
             raise ValueError(f"{self.name} on=() selects no face: name one, or leave `on` out")
         check_weight(self.weight, self.name)
@@ -116,6 +120,13 @@ class Condition(Statement):
         return points[chosen], normals[chosen]
 
 
+def _faces(on: object, name: str) -> tuple[str, ...]:
+    found = tuple(on) if isinstance(on, Iterable) else (on,)
+    for face in found:
+        check_kind(face, str, f"{name} on", "a face, a list of them or a function of the points")
+    return found
+
+
 def Dirichlet(
     value: float | Function = 0.0,
     on: On = None,
@@ -168,6 +179,8 @@ def Robin(
     >>> ts.Robin(1.0, 2.0, value=3.0, on="xmax").operator
     1 + 2 * NormalDerivative()
     """
+    check_data(alpha, f"{name} alpha")
+    check_data(beta, f"{name} beta")
     operator, name = of_unknown(alpha * Identity() + beta * NormalDerivative(), of, name)
     return Condition(operator, value, on, weight, name)
 
@@ -340,7 +353,7 @@ def Measured(
     >>> thermometers.points.shape, thermometers.name
     ((2, 1), 'data')
     """
-    x, u = np.asarray(points, dtype=np.float64), np.asarray(values, dtype=np.float64)
+    x, u = (real_numbers(own, f"{name} {w}") for own, w in ((points, "points"), (values, "values")))
     if u.ndim != 1 or not len(u):
         raise ValueError(
             f"{name} needs a list of measured values, one for each point, got shape {u.shape}"
@@ -355,7 +368,8 @@ def Measured(
     for what, array in (("points", x), ("values", u)):
         if not np.all(np.isfinite(array)):
             raise ValueError(f"{name} {what} contain NaN or infinity: leave those measurements out")
-    return PointCondition(operator or Identity(), Readings(x, u), None, weight, name)
+    operator = Identity() if operator is None else operator
+    return PointCondition(operator, Readings(x, u), None, weight, name)
 
 
 def Integral(
@@ -378,7 +392,7 @@ def Integral(
     >>> round(float(ts.solve(neumann, subdomains=2, features=8)(0.3)[0]), 6)
     2.0
     """
-    if not isinstance(value, Real):
+    if not is_number(value):
         raise TypeError(f"{name} value must be a number, got {value!r}")
     return IntegralCondition(of or Identity(), float(value), None, weight, name)
 

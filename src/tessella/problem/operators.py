@@ -77,7 +77,7 @@ class Operator:
     def __rmul__(self, coefficient: float | Function) -> Operator:
         if isinstance(coefficient, Real):
             return Scaled(_finite(coefficient), self)
-        if callable(coefficient):
+        if callable(coefficient) and not isinstance(coefficient, type):
             return Scaled(coefficient, self)
         raise TypeError(
             f"an operator can be multiplied by a number or a function of the points, "
@@ -93,7 +93,21 @@ class Operator:
         )
 
     def __truediv__(self, number: float) -> Operator:
-        return self * (1.0 / number)
+        if not isinstance(number, Real) or not number:
+            raise TypeError(
+                f"operator / {number!r}: operators are divided by numbers other than 0; for a "
+                f"function f of the points write `g * operator` with g = 1 / f"
+            )
+        return self * (1.0 / float(number))
+
+    def __pow__(self, power: object) -> Operator:
+        raise TypeError(
+            f"operator ** {power!r} would not be linear: a second derivative is D(x=2), an "
+            f"operator applied twice is A @ A"
+        )
+
+    def __rtruediv__(self, other: object) -> Operator:
+        raise TypeError(f"{other!r} / operator would not be linear: operators are multiplied by f")
 
     def __matmul__(self, other: Operator | Function) -> Operator:
         if not isinstance(other, Operator) and callable(other):
@@ -123,6 +137,10 @@ def _finite(coefficient: Real) -> float:
     if not math.isfinite(value):
         raise ValueError(f"the coefficient of an operator must be finite, got {value!r}")
     return value
+
+
+HIGHEST = 64
+"""Of a derivative; double precision has no use for more."""
 
 
 @dataclass(frozen=True)
@@ -192,8 +210,10 @@ class D(Operator):
         if names:
             raise ValueError(f"D takes its orders by axis, got {names[0]!r}: write D(x=1)")
         for axis, order in orders.items():
-            if not isinstance(order, int) or order < 0:
-                raise ValueError(f"D({axis}={order!r}): the order must be an integer >= 0")
+            if not isinstance(order, int) or isinstance(order, bool) or not 0 <= order <= HIGHEST:
+                raise ValueError(
+                    f"D({axis}={order!r}): the order must be an integer >= 0 and <= {HIGHEST}"
+                )
         object.__setattr__(self, "orders", tuple(orders.items()))
 
     def __repr__(self) -> str:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.geometry.box import Box
-from tessella.geometry.domain import Domain
+from tessella.geometry.domain import Domain, real_numbers
 from tessella.geometry.functions import Function, function_values
+from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import (
     Condition,
@@ -67,6 +68,7 @@ class Equation(Statement):
     where: str | None = None
 
     def __post_init__(self) -> None:
+        check_kind(self.name, str, "Equation name", "a text")
         check_operator(self.operator, "Equation")
         check_data(self.rhs, "Equation rhs")
         check_weight(self.weight, self.name)
@@ -128,12 +130,15 @@ class Reference:
     values: Array
 
     def __post_init__(self) -> None:
-        points, values = np.asarray(self.points, float), np.asarray(self.values, float)
+        points = real_numbers(self.points, "Reference points")
+        values = real_numbers(self.values, "Reference values")
         if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
             raise ValueError(
                 f"Reference needs points (n, d) and values (n,), got {points.shape} and "
                 f"{values.shape}"
             )
+        if not (np.all(np.isfinite(points)) and np.all(np.isfinite(values))):
+            raise ValueError("Reference points or values contain NaN or infinity: leave them out")
         object.__setattr__(self, "points", points)
         object.__setattr__(self, "values", values)
 
@@ -189,6 +194,14 @@ class Problem:
                 f"Problem domain must be made of Box(...), got {self.domain!r}; Ball, Polygon, "
                 f"HalfSpace, Implicit and PointCloud make other shapes"
             )
+        check_kind(self.name, str, "Problem name", "a text")
+        check_kind(self.parameters, Mapping, "Problem parameters", "numbers by name")
+        fields = () if self.fields is None else self.fields
+        check_kind(fields, Sequence, "Problem fields", "a list of names")
+        for name in fields:
+            check_kind(name, str, "Problem fields", "a list of names")
+        if isinstance(self.conditions, str | bytes | Mapping):
+            raise TypeError(f"Problem conditions must be a list, got {self.conditions!r}")
         self.domain.check()
         axes = tuple(c.axis for c in conditions if isinstance(c, Periodic))
         conditions = tuple(c for c in conditions if not isinstance(c, Periodic))
@@ -209,6 +222,7 @@ class Problem:
         object.__setattr__(self, "fields", found_fields(self))
         check_per_field(self.ansatz, Ansatz, "ansatz", self.unknowns, self.fields)
         check_per_field(self.exact, None, "exact", self.unknowns, self.fields)
+        _check_ansatz_and_exact(self)
         if axes:
             check_periodicity(self)
         check_jumps(self)
@@ -371,6 +385,19 @@ class Problem:
         chosen = field or self.fields[0]
         whole = self.ansatz.get(part_named(self.domain, chosen).unknown, Ansatz())
         return self.ansatz.get(chosen, whole)
+
+
+def _check_ansatz_and_exact(problem: Problem) -> None:
+    """Refuse what is neither an ansatz, nor a function, nor one of them by name."""
+    for argument, kind in (("ansatz", "Ansatz(multiplier, offset)"), ("exact", "a function")):
+        value = getattr(problem, argument)
+        for own in value.values() if isinstance(value, Mapping) else [value]:
+            if not (
+                isinstance(own, Ansatz)
+                if argument == "ansatz"
+                else (own is None or (callable(own) and not isinstance(own, type)))
+            ):
+                raise TypeError(f"Problem {argument} must be {kind}, or one by name, got {own!r}")
 
 
 def _closed(domain: Domain, axes: tuple[str, ...]) -> Box:

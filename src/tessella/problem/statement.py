@@ -115,5 +115,5 @@ def check_weight(weight: object, name: str) -> None:
 
 
 def check_data(value: object, what: str) -> None:
-    if not (isinstance(value, Real) or callable(value)):
+    if isinstance(value, type) or not (isinstance(value, Real) or callable(value)):
         raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from tessella.geometry.functions import Function
 from tessella.problem.conditions import Condition
 from tessella.problem.operators import Field, NormalDerivative, Operator, in_region
+from tessella.problem.statement import check_data
 
 Flux = float | Function | Operator
 """k in k du/dn, or the whole of what passes through an interface."""
@@ -34,9 +35,18 @@ def Transmission(
     >>> ts.Transmission("drop", "rest", flux=pushes, of=u)[0].operator
     Field('u', 'drop') - Field('u', 'rest')
     """
+    try:
+        first_flux, second_flux = flux
+    except (TypeError, ValueError):
+        raise ValueError(
+            f"Transmission flux must be a pair, e.g. (3.0, 1.0), got {flux!r}"
+        ) from None
+    for k in (first_flux, second_flux):
+        if not isinstance(k, Operator):
+            check_data(k, "Transmission flux")
     on, what = f"{first}/{second}", "" if of is None else f" of {of.name}"
     inside, outside = (Field(r) if of is None else Field(of.name, r) for r in (first, second))
-    leaving, arriving = _flux(flux[0], inside), _flux(flux[1], outside)
+    leaving, arriving = _flux(first_flux, inside), _flux(second_flux, outside)
     return (
         Condition(inside - outside, jump, on, name=f"value{what} {on}"),
         Condition(leaving - arriving, flux_jump, on, name=f"flux{what} {on}"),

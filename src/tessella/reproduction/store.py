@@ -8,12 +8,14 @@ seed replaces an earlier one, so the old record counts until a run made again is
 Writers hold an exclusive lock on the file (`flock`) while they look at its end and append one line,
 so lines of several processes never mix on a local file system, and the kernel takes the lock back
 however a process ends. A line counts when its closing brace is there. What a kill leaves of one is
-therefore no JSON: readers pass over it, and the next writer cuts it off.
+therefore no JSON: readers pass over it, and the next writer cuts it off. A `digest` at the end of a
+line tells whether it is as it was written.
 """
 
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -22,6 +24,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from tessella.gallery.entry import TRAINED
+from tessella.machine.schema import as_type
 from tessella.reproduction.cases import Case
 
 Record = dict[str, Any]
@@ -32,6 +36,60 @@ Settings = dict[str, Any]
 
 Records = dict[tuple[str, int], Record]
 """The records of an experiment by row and seed."""
+
+
+Maybe = float | None
+Numbers = tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class _Identity:
+    """`Case.identity`."""
+
+    problem: str
+    solver: str
+    preset: str
+    kind: str
+    settings: dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Errors:
+    l1_normalised: float
+    l2_relative: float
+    max: float
+
+
+@dataclass(frozen=True)
+class _Curve:
+    iteration: Numbers
+    error: Numbers
+
+
+@dataclass(frozen=True)
+class _Spectrum:
+    index: Numbers
+    value: Numbers
+
+
+FIGURES: dict[str, Any] = {
+    **dict.fromkeys(("experiment", "row", "device", "date", "solver", "refused"), str),
+    **dict.fromkeys(("seed", "rows", "columns", "iterations"), int),
+    **dict.fromkeys(("error_oracle_minimum", "oracle_iteration", "dropped_percent"), Maybe),
+    **dict.fromkeys(("error_at_stopping_rule", "stopping_rule_iteration"), Maybe),
+    **dict.fromkeys(("alpha", "theorem", "comparison", "estimate", "epsilon"), Maybe),
+    **dict.fromkeys(("settings", "parameters", "versions"), dict[str, Any]),
+    **dict.fromkeys(("condition", "seconds"), dict[str, Maybe]),
+    "without": tuple[str, ...],
+    "case": _Identity,
+    "error": _Errors | None,
+    "curve": _Curve,
+    "spectrum": dict[str, _Spectrum],
+}
+"""What tables and figures read of a record, where it is there."""
+
+ALWAYS = ("device", "solver", "rows", "columns", "iterations", "error", "condition", "seconds")
+"""What every record of a solve has."""
 
 
 class OtherSettingsError(ValueError):
@@ -120,7 +178,7 @@ def _finished(content: bytes) -> bytes:
     end = content.rfind(b"\n") + 1
     try:
         json.loads(content[end:])
-    except ValueError:
+    except (ValueError, RecursionError):
         return content[:end]
     return content
 
@@ -135,12 +193,11 @@ def _parsed(path: Path, content: bytes) -> Records:
     shared = _header(path, first)
     for number, text in enumerate(lines, 2):
         try:
-            line = json.loads(text)
-            key = line["row"], line["seed"]
-            found[key] = _completed(line, shared)
-        except (ValueError, KeyError, TypeError) as error:
+            line = _checked(_opened(text))
+            found[line["row"], line["seed"]] = _completed(line, shared)
+        except (ValueError, RecursionError) as error:
             raise ValueError(
-                f"line {number} of {path} is not a record of a run ({error!r}): delete that line"
+                f"line {number} of {path} is not a record of a run ({error}): delete that line"
             ) from None
     return found
 
@@ -148,10 +205,10 @@ def _parsed(path: Path, content: bytes) -> Records:
 def _header(path: Path, line: bytes) -> Settings:
     """The settings in the first line of a file."""
     try:
-        header = json.loads(line)
-        if header["experiment"] == path.stem and "row" not in header:
-            return dict(header["settings"])
-    except (ValueError, KeyError, TypeError):
+        header = as_type(_Header, _opened(line), "it")
+        if header.experiment == path.stem:
+            return dict(header.settings)
+    except (ValueError, RecursionError):
         pass
     raise ValueError(
         f"{path} does not begin with the name and the settings of {path.stem}: restore its first "
@@ -159,19 +216,69 @@ def _header(path: Path, line: bytes) -> Settings:
     )
 
 
+@dataclass(frozen=True)
+class _Header:
+    experiment: str
+    settings: Settings
+
+
+def _opened(text: bytes) -> Record:
+    """What a line holds, if it is what was written; lines of earlier versions have no digest."""
+    content: Record = as_type(Record, json.loads(text), "it")
+    digest = content.pop("digest", None)
+    if digest not in (None, _digest(content)):
+        raise ValueError("it has changed since it was written")
+    if digest is None and _told(content):
+        for key in ALWAYS:
+            if key not in content:
+                raise ValueError(f"{key!r} is missing")
+    return content
+
+
+def _told(line: Record) -> bool:
+    """Whether a line is the record of a solve that was made."""
+    case = line.get("case")
+    return isinstance(case, dict) and case.get("kind") == "solve" and "refused" not in line
+
+
+def _checked(line: Record) -> Record:
+    """A record whose figures are what those who read it expect."""
+    for key in ("row", "seed"):
+        if key not in line:
+            raise ValueError(f"{key!r} is missing")
+    for key, value in line.items():
+        as_type(FIGURES.get(key, Any), value, key)
+    for pair in (line.get("curve", {}), *line.get("spectrum", {}).values()):
+        if len({len(own) for own in pair.values()}) > 1:
+            raise ValueError("a curve has points without values")
+    seconds = line.get("seconds", {"assemble": None, "solve": 0.0})
+    if "assemble" not in seconds or seconds.get("solve") is None:
+        raise ValueError("seconds lack assemble or solve")
+    if line.get("solver") in TRAINED and line.get("iterations") == 0:
+        raise ValueError("iterations is 0 in a training")
+    if any(kappa is not None and kappa <= 0 for kappa in line.get("condition", {}).values()):
+        raise ValueError("condition is not positive")
+    return line
+
+
 def _addition(path: Path, kept: bytes, record: Record, shared: Settings) -> bytes:
     """What follows the finished lines: the record, in a new file behind its first line."""
     start = b""
     if not kept:
-        start = _line({"experiment": path.stem, "settings": shared})
+        start = line_of({"experiment": path.stem, "settings": shared})
     elif not kept.endswith(b"\n"):
         start = b"\n"
     known = _header(path, kept.splitlines()[0]) if kept else shared
-    return start + _line(_shortened(record, known))
+    return start + line_of(_shortened(record, known))
 
 
-def _line(content: Record) -> bytes:
-    return json.dumps(content).encode() + b"\n"
+def line_of(content: Record) -> bytes:
+    """As a file holds it."""
+    return json.dumps({**content, "digest": _digest(content)}).encode() + b"\n"
+
+
+def _digest(content: Record) -> str:
+    return hashlib.sha256(json.dumps(content).encode()).hexdigest()[:16]
 
 
 def _shortened(record: Record, shared: Settings) -> Record:
@@ -187,7 +294,7 @@ def _shortened(record: Record, shared: Settings) -> Record:
 
 def _completed(line: Record, shared: Settings) -> Record:
     """The record that `_shortened` made a line of."""
-    absent = line.pop("without", ())
+    absent = line.pop("without", [])
     if "settings" in line:
         settings = {**shared, **line["settings"]}
         line["settings"] = {k: v for k, v in settings.items() if k not in absent}

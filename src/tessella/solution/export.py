@@ -20,7 +20,9 @@ from numpy.typing import ArrayLike
 
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
+from tessella.geometry.functions import explained
 from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.arguments import as_path, check_callable, check_kind, whole_numbers
 from tessella.machine.arrays import Array
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
@@ -113,7 +115,7 @@ class Sampled:
         many, evenly spaced) and a `.pvd` file that lists them; with three axes beside t it is
         always a series. `resolution` counts the points of the axes that a file has.
         """
-        target, domain = Path(path), self.problem.domain
+        target, domain = as_path(path), self.problem.domain
         _check_kind(target, domain, where)
         if times is None and "t" in domain.axes and domain.dimension > 3:
             times = FRAMES
@@ -174,6 +176,7 @@ def sample(
         for name, own, right in zip(problem.unknowns, columns, exact, strict=True):
             end = "" if len(columns) == 1 else f"_{name}"
             found[f"exact{end}"], found[f"error{end}"] = right, own - right
+    check_kind(derivatives or {}, Mapping, "derivatives", 'operators by name, {"u_x": D(x=1)}')
     for name, operator in (derivatives or {}).items():
         if name in found:
             raise ValueError(f"derivatives cannot be called {name!r}: that name is taken")
@@ -315,8 +318,8 @@ def _ticks(
     """Evenly spaced points along every axis, or along all but one."""
     kept = [i for i in range(problem.domain.dimension) if i != without]
     names = [problem.domain.axes[i] for i in kept]
-    given = np.atleast_1d(RESOLUTION.get(len(kept), 11) if resolution is None else resolution)
-    if given.size not in (1, len(kept)) or np.any(given < 2) or np.any(given != np.floor(given)):
+    given = whole_numbers(RESOLUTION.get(len(kept), 11) if resolution is None else resolution)
+    if given is None or given.size not in (1, len(kept)) or np.any(given < 2):
         raise ValueError(
             f"resolution must be a whole number >= 2, or one for each of {', '.join(names)}, got "
             f"{resolution!r}"
@@ -351,7 +354,9 @@ def _inside(problem: Problem, points: Array, where: Region | None) -> np.ndarray
     """Which points lie in the domain and in the region."""
     inside = problem.domain.contains(points)
     if where is not None:
-        chosen: np.ndarray = np.asarray(where(points))
+        check_callable(where, "where", "a function from points to truth values")
+        with explained(where, points, "where"):
+            chosen: np.ndarray = np.asarray(where(points))
         if chosen.shape != (len(points),) or chosen.dtype != bool:
             raise ValueError(
                 f"where must map an (n, {points.shape[1]}) array of points to (n,) truth values, "

@@ -13,13 +13,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tessella.machine.arrays import Array
+from tessella.machine.schema import as_type
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
+from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
-from tessella.solution.report import Report, Step, error_norms, finite
+from tessella.solution.report import NORMS, Report, Step, error_norms, finite
 from tessella.solution.solution import (
     Component,
     Solution,
+    as_normals,
     check_inside,
     component,
     test_points,
@@ -120,17 +123,20 @@ class MarchReport:
         return None
 
     @staticmethod
-    def from_saved(fields: dict[str, Any]) -> MarchReport:
+    def from_saved(fields: object) -> MarchReport:
         """From the fields that `dataclasses.asdict` gave, after a way through JSON."""
-        steps = Report.from_saved({**fields["first"], "refinement": fields["refinement"]})
-        return MarchReport(
-            **{
-                **fields,
-                "first": Report.from_saved(fields["first"]),
-                "slabs": tuple(Slab(**slab) for slab in fields["slabs"]),
-                "refinement": steps.refinement,
-            }
-        )
+        report: MarchReport = as_type(MarchReport, fields, "report")
+        report.first.check()
+        ends = [slab.end for slab in report.slabs]
+        if not ends or not all(np.isfinite(ends)) or sorted(set(ends)) != ends:
+            raise ValueError(f"report.slabs must end one after the other, got {ends}")
+        names = [slab.jumps.keys() for slab in report.slabs]
+        if not names[0] or not all(names[0] <= own for own in names):
+            raise ValueError("report.slabs must all have the jumps of the first")
+        for error in (report.error, *(slab.error for slab in report.slabs)):
+            if error is not None and error.keys() != NORMS.keys():
+                raise ValueError("report.error lacks a norm")
+        return report
 
     def to_json(self) -> dict[str, Any]:
         """The keys of a single solve, sizes being those of one slab, and the list of slabs."""
@@ -247,8 +253,10 @@ class Marched(Sampled):
 
         Where two slabs meet, the later one answers.
         """
+        check_operator(operator, "apply()")
         x = self.problem.domain.points(points)
         check_inside(self.problem, x)
+        normals = as_normals(normals, x)
         time = self.problem.domain.axis_index("t")
         starts = [slab.problem.domain.bounds[time][0] for slab in self.slabs]
         owner = np.clip(np.searchsorted(starts, x[:, time], side="right") - 1, 0, None)

@@ -18,7 +18,9 @@ from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
+from tessella.machine.arguments import as_path
 from tessella.machine.arrays import Array
+from tessella.machine.files import written_whole
 from tessella.solution.export import Sampled
 
 if TYPE_CHECKING:
@@ -42,6 +44,9 @@ LETTER = 0.55
 """Width of a letter in parts of that, on average or a little more."""
 
 
+NO_PLOTS = "plots need matplotlib: pip install 'tessella[plot]'"
+
+
 def new_figure(width: float, height: float, path: str | Path | None) -> Figure:
     """An empty figure; one that is not for a file is known to `pyplot.show()`.
 
@@ -52,7 +57,7 @@ def new_figure(width: float, height: float, path: str | Path | None) -> Figure:
         from matplotlib.figure import Figure as NewFigure
         from matplotlib.layout_engine import ConstrainedLayoutEngine
     except ImportError:
-        raise ImportError("plots need matplotlib: pip install 'tessella[plot]'") from None
+        raise ImportError(NO_PLOTS) from None
     size, layout = (width, height), ConstrainedLayoutEngine(w_pad=0.08, h_pad=0.08)
     if path is None:
         from matplotlib import pyplot
@@ -68,13 +73,32 @@ def finished(figure: Figure, title: str, path: str | Path | None) -> Figure:
     figure.suptitle(text, fontsize=TITLE)
     figure.set_figheight(figure.get_figheight() + 1.3 * TITLE * text.count("\n") / 72)
     if path is not None:
-        figure.savefig(path)
+        with written_whole(picture_file(path)) as unfinished:
+            figure.savefig(unfinished)
     return figure
 
 
 def wrapped(figure: Figure, title: str) -> str:
     """A title in lines that fit the figure's width."""
     return "\n".join(textwrap.wrap(title, int(72 * figure.get_figwidth() / (LETTER * TITLE))))
+
+
+def picture_file(path: str | Path) -> Path:
+    """The file that a picture is drawn to, a PNG unless its name says otherwise; refused if there
+    is no such kind of picture."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+    except ImportError:
+        raise ImportError(NO_PLOTS) from None
+    target = as_path(path)
+    if not target.suffix:
+        return target.with_name(f"{target.name}.png")
+    kinds = FigureCanvasBase.get_supported_filetypes()
+    if target.suffix[1:].lower() not in kinds:
+        raise ValueError(
+            f"{target} is no picture: name it .png, or one of {', '.join(sorted(kinds))}"
+        )
+    return target
 
 
 class Shown(NamedTuple):

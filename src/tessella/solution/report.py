@@ -11,9 +11,16 @@ from typing import Any
 import numpy as np
 
 from tessella.machine.arrays import Array
+from tessella.machine.schema import as_type
 
 PHASES = ("assemble", "filter", "solve", "compile", "total")
 """What the JSON always names, computed or not."""
+
+NORMS = dict.fromkeys(("l1_normalised", "l2_relative", "max"), 0.0)
+"""The errors that are measured together."""
+
+CONDITIONS = {"M": "M", "M_hat": "filtered", "preconditioned": "preconditioned"}
+"""Condition numbers by the matrix, and what a person reads."""
 
 
 @dataclass(frozen=True)
@@ -95,18 +102,40 @@ class Report:
     jumps: dict[str, dict[str, float]] | None = None
     tolerance: float | None = None
     refinement: tuple[Step, ...] = ()
-    parameters: dict[str, float] = field(default_factory=dict)
+    parameters: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     preset: str | None = None
 
     @staticmethod
-    def from_saved(fields: dict[str, Any]) -> Report:
+    def from_saved(fields: object) -> Report:
         """From the fields that `dataclasses.asdict` gave, after a way through JSON."""
-        steps = tuple(
-            Step(**{**step, "subdomains": tuple(step["subdomains"])})
-            for step in fields.get("refinement", ())
-        )
-        return Report(**{**fields, "refinement": steps})
+        report: Report = as_type(Report, fields, "report")
+        report.check()
+        return report
+
+    def check(self) -> None:
+        """Refuse figures that do not belong together, as only a damaged file has them."""
+        pairs = {
+            "residual has names that weights lack": self.residual.keys() <= self.weights.keys(),
+            "error lacks a norm": self.error is None or self.error.keys() == NORMS.keys(),
+            "columns is not positive": self.columns > 0,
+            "condition has other names": self.condition.keys() <= CONDITIONS.keys(),
+            "jumps lack rms or max": all(
+                size.keys() == {"rms", "max"} for size in (self.jumps or {}).values()
+            ),
+            "traces come without distinct_subdomains": (
+                self.traces is None or self.distinct_subdomains is not None
+            ),
+            "error_at_stopping_rule comes without its iteration": (
+                self.error_at_stopping_rule is None or self.stopping_rule_iteration is not None
+            ),
+            "error_oracle_minimum comes without its iteration": (
+                self.error_oracle_minimum is None or self.oracle_iteration is not None
+            ),
+        }
+        for wrong, holds in pairs.items():
+            if not holds:
+                raise ValueError(f"report.{wrong}")
 
     @property
     def dropped_percent(self) -> float | None:
@@ -190,11 +219,10 @@ class Report:
             yield f"jump, {name}", f"{size['rms']:.2e} rms, {size['max']:.2e} max"
         yield from self._error_lines()
         if any(v is not None for v in self.condition.values()):
-            labels = {"M": "M", "M_hat": "filtered", "preconditioned": "preconditioned"}
             yield (
                 "condition",
                 ", ".join(
-                    f"{labels[k]} {v:.1e}" for k, v in self.condition.items() if v is not None
+                    f"{CONDITIONS[k]} {v:.1e}" for k, v in self.condition.items() if v is not None
                 ),
             )
         times = ", ".join(f"{k} {v:.2f}" for k, v in self.seconds.items() if k != "total")

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 from tessella.cells.basis import on_cells
 from tessella.cells.shaped import integral_points
 from tessella.geometry.box import Box
+from tessella.geometry.domain import real_numbers
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
@@ -25,6 +26,7 @@ from tessella.overlap.quadrature import quadrature
 from tessella.overlap.system import evaluate_all
 from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Problem, Reference
+from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
 from tessella.solution.report import Report, error_norms
 from tessella.solution.superposition import superposed
@@ -75,8 +77,10 @@ class Solution(Sampled):
 
         `normals` are the outward unit normals at the points, for operators that use them.
         """
+        check_operator(operator, "apply()")
         x = self.problem.domain.points(points)
         check_inside(self.problem, x)
+        normals = as_normals(normals, x)
         x = self.problem.domain.wrapped(x)
         values = self.problem.lift(operator, x, normals)
         fields = self.problem.fields
@@ -93,11 +97,13 @@ class Solution(Sampled):
     def integral(self, operator: Operator | None = None) -> float:
         """The integral over the domain of an operator applied to the solution, by default of the
         solution itself; by Gauss points between the edges of all subdomains."""
+        operator = Identity() if operator is None else operator
+        check_operator(operator, "integral()")
         if on_cells(self.basis) and not isinstance(self.problem.domain, Box):
             points, weights = integral_points(self.problem, self.basis)
         else:
             points, weights = quadrature(self.basis)
-        return float(weights @ self.apply(operator or Identity(), points))
+        return float(weights @ self.apply(operator, points))
 
     def energy(self, times: ArrayLike) -> Array:
         """Of a wave, at the given times: half the integral over space of u_t^2 + c^2 |grad u|^2,
@@ -175,15 +181,27 @@ class Component:
 def component(solution: Sampled, field: str) -> Component:
     """One unknown, or one region's part of it, by its name."""
     known = dict.fromkeys((*solution.problem.unknowns, *solution.problem.fields))
-    if field not in known:
+    if not isinstance(field, str) or field not in known:
         raise ValueError(f"unknown field {field!r}: this solution has {', '.join(known)}")
     return Component(solution, field)
+
+
+def as_normals(normals: ArrayLike | None, x: Array) -> Array | None:
+    """A vector for every point, or none."""
+    if normals is None:
+        return None
+    array = real_numbers(normals, "normals")
+    if array.shape != x.shape:
+        raise ValueError(
+            f"normals must have a line for each of the points, {x.shape}, got {array.shape}"
+        )
+    return array
 
 
 def check_inside(problem: Problem, x: Array) -> None:
     domain = problem.domain
     if not np.all(np.isfinite(x)):
-        raise ValueError("points contain NaN")
+        raise ValueError("points contain NaN or infinity: leave those points out")
     outside = np.flatnonzero(~domain.contains(x))
     if outside.size:
         place = ", ".join(f"{c:.6g}" for c in x[outside[0]])

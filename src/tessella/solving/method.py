@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from numbers import Real
+from numbers import Integral, Real
 from typing import Any, Self, TypeVar
 
 import numpy as np
@@ -20,7 +21,8 @@ from tessella.features.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features.random_features import Activation, RandomFeatures
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import SOLVERS, Solver
-from tessella.overlap.basis import AnyBasis, Basis, Fields
+from tessella.machine.arguments import check_callable, check_flag, check_kind
+from tessella.overlap.basis import AnyBasis, Basis, Fields, Multilevel
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
@@ -153,10 +155,9 @@ class Method:
             raise ValueError(
                 f"solver={self.solver.__name__} is a class: write {self.solver.__name__}()"
             )
-        if self.coupling is not None and self.coupling not in COUPLINGS:
-            raise ValueError(
-                f"unknown coupling {self.coupling!r}: choose one of {', '.join(COUPLINGS)}"
-            )
+        coupling = self.coupling
+        if coupling is not None and not (isinstance(coupling, str) and coupling in COUPLINGS):
+            raise ValueError(f"unknown coupling {coupling!r}: choose one of {', '.join(COUPLINGS)}")
         patience = self.patience
         if patience is not None and not (isinstance(patience, Real) and float(patience) >= 0):
             raise ValueError(f"patience must be a number of seconds, got {patience!r}")
@@ -177,6 +178,23 @@ class Method:
                     f"pass either `{whole}` or its shorthand ({', '.join(shorthand)}), not both: "
                     f"put the values into the {whole} object"
                 )
+        self._check_kinds()
+
+    def _check_kinds(self) -> None:
+        """Refuse objects that are not what their names say."""
+        for name, (kinds, wanted) in OBJECTS.items():
+            if getattr(self, name) is not None:
+                check_kind(getattr(self, name), kinds, name, wanted)
+        for name in FLAGS:
+            if getattr(self, name) is not None:
+                check_flag(getattr(self, name), name)
+        if self.seed is not None and not (isinstance(self.seed, Integral) and self.seed >= 0):
+            raise ValueError(f"seed must be a whole number >= 0, got {self.seed!r}")
+        named = isinstance(self.solver, str | type) or hasattr(self.solver, "name")
+        if self.solver is not None and not named:
+            raise TypeError(
+                f"solver must be a name or an object such as LSQR(), got {self.solver!r}"
+            )
 
     @classmethod
     def of(
@@ -265,6 +283,7 @@ class Method:
     def _features(self, dimension: int, cells: bool) -> RandomFeatures:
         assert self.features is not None
         depth = 1 if self.depth is None else self.depth
+        RandomFeatures(self.features, depth)  # refuses numbers that are none
         function = self.activation or ("sin" if cells else "tanh")
         if cells and function == "sin" and self.scale is None:
             drawn = default_features(self.features, dimension, depth)
@@ -304,6 +323,13 @@ class Method:
         return CellBasis(tiling, features, seed, self.trace_degree, shared)
 
 
+OBJECTS: dict[str, tuple[tuple[type, ...], str]] = {
+    "basis": ((Basis, Multilevel, Fields), "a Basis, CellBasis, Multilevel or Fields"),
+    "filter": ((RRQR, Unfiltered), "RRQR(sigma) or Unfiltered()"),
+}
+
+FLAGS = ("shared", "constant", "bias", "condition", "estimate")
+
 BESIDE_TOL = ("tol", "patience", "seed", "enrichment", "test_grid")
 
 ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff", "streamed")
@@ -329,11 +355,11 @@ def unknown(name: str, known: Iterable[str]) -> str:
 def for_fields(problem: Problem, make: Callable[[int], Basis], method: Method) -> AnyBasis:
     """One basis per unknown, each with a seed and enrichment of its own; a single unknown needs no
     Fields."""
-    seed = method.seed or 0
+    seed, given = method.seed or 0, () if method.enrichment is None else method.enrichment
     each = [
         dataclasses.replace(
             make(seed + number if number else seed),
-            enrichment=enrichment_of(field, method.enrichment or (), problem),
+            enrichment=enrichment_of(field, given, problem),
         )
         for number, field in enumerate(problem.fields)
     ]
@@ -360,20 +386,28 @@ def check_problem(problem: object, door: str) -> None:
         )
 
 
+PROGRESS = "a function of (iterations, limit, relative residual)"
+
 Door = TypeVar("Door", bound=Callable[..., Any])
 
 
 def with_choices(*names: str) -> Callable[[Door], Door]:
     """Show a door's **choices in its signature as the fields of `Method` they are; all if none are
-    named."""
+    named. What all doors take beside them is checked."""
 
     def shown(door: Door) -> Door:
+        @functools.wraps(door)
+        def checked(*arguments: Any, **keywords: Any) -> Any:
+            if keywords.get("progress") is not None:
+                check_callable(keywords["progress"], "progress", PROGRESS)
+            return door(*arguments, **keywords)
+
         own = inspect.signature(door)
         fields = [f for f in dataclasses.fields(Method) if not names or f.name in names]
         listed = [p for p in own.parameters.values() if p.kind is not p.VAR_KEYWORD]
         keyword = inspect.Parameter.KEYWORD_ONLY
         listed += [inspect.Parameter(f.name, keyword, default=f.default) for f in fields]
-        door.__signature__ = own.replace(parameters=listed)  # type: ignore[attr-defined]
-        return door
+        checked.__signature__ = own.replace(parameters=listed)  # type: ignore[attr-defined]
+        return checked  # type: ignore[return-value]
 
     return shown

@@ -217,7 +217,8 @@ class Walk:
         """The estimate for all slabs so far together, in parts of the spread of the whole: what is
         left of an error in the last slab says little of those before."""
         u, shares = trial.seen.inside, trial.seen.rows[0].shares
-        length, error = trial.bounds[1] - trial.bounds[0], (guess or 0.0) * trial.spread
+        length = trial.bounds[1] - trial.bounds[0]
+        error = (guess or 0.0) * np.where(trial.spread > 0, trial.spread, 1.0)
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
         self.moments += length * np.stack([np.ones_like(mean), mean, square, error])
         self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))

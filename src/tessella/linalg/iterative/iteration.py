@@ -39,6 +39,7 @@ from tessella.linalg.iterative.loops import (
     run_until,
 )
 from tessella.linalg.units import in_units
+from tessella.machine.arguments import is_number
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.compiled import compiled
 from tessella.machine.device import preferred
@@ -176,7 +177,7 @@ class Iterative(ABC, Generic[State, Inner]):
             object.__setattr__(self, what, int(number))
         for what in ("atol", "btol", "stagnation"):
             value = getattr(self, what)
-            if not (math.isfinite(value) and value >= 0):
+            if not (is_number(value) and value >= 0):
                 raise ValueError(f"{what} must be 0 or a positive number, got {value!r}")
         for what in ("atol", "btol"):
             value = getattr(self, what)
