@@ -20,11 +20,13 @@ from typing import Any
 import numpy as np
 
 from tessella.accuracy import tuning
+from tessella.cells.basis import on_cells
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.functions import function_values
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
+from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.problem.problem import Problem
@@ -84,7 +86,8 @@ def march(
     ends = np.linspace(low, high, slabs + 1)
     first = slab_problem(problem, (low, float(ends[1])))
     parts, found = _first_parts(problem, first, chosen, progress)
-    marched = march_with(problem, ends, parts, chosen, progress)
+    with on_the_cpu(on_cells(parts.basis)):  # many small steps: a GPU would wait for its launches
+        marched = march_with(problem, ends, parts, chosen, progress)
     if found is None:
         return marched
     report = dataclasses.replace(
