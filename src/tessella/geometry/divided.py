@@ -78,7 +78,10 @@ class Divided(Domain):
         return self.whole.scatter(4096, np.random.default_rng(0))
 
     def _depths(self, points: Array) -> Array:
-        return np.stack([shape.signed_distance(points) for _, shape in self.shapes])
+        within = np.clip(
+            points, self.lower, self.upper
+        )  # a rounding beyond the end of time is none
+        return np.stack([shape.signed_distance(within) for _, shape in self.shapes])
 
     def depth(self, region: str, points: Array) -> Array:
         """Of a named region: negative inside, zero where it ends and where a deeper one begins."""

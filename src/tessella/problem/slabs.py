@@ -9,6 +9,7 @@ import numpy as np
 
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
+from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
@@ -87,7 +88,10 @@ def _during(
 
 
 def _between(domain: Domain, low: float, high: float) -> Domain:
-    """The domain between two times, a Box or a shape over time."""
+    """The domain between two times: a Box, a shape over time, or either of them in regions."""
+    if isinstance(domain, Divided):
+        shapes = {name: _between(shape, low, high) for name, shape in domain.shapes}
+        return Divided(_between(domain.whole, low, high), **shapes)
     if isinstance(domain, Extrusion):
         return domain.base.over(**{TIME: (low, high)})
     sides = dict(zip(domain.axes, domain.bounds, strict=True))

@@ -23,12 +23,15 @@ from tessella.accuracy import tuning
 from tessella.cells.basis import on_cells
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
+from tessella.geometry.divided import Divided
+from tessella.geometry.domain import Domain
 from tessella.geometry.functions import function_values
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
+from tessella.problem.fields import part_named
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
 from tessella.solution.marched import Marched, MarchReport
@@ -206,11 +209,15 @@ def _check(problem: Problem, slabs: int) -> None:
             f"march() needs a time axis called 't', but the domain has {', '.join(domain.axes)}: "
             f"use solve()"
         )
-    if not (isinstance(domain, Box) or (isinstance(domain, Extrusion) and domain.axis == TIME)):
-        raise ValueError(
-            f"march() cuts the time axis, so the domain must be a Box or a shape.over(t=...), got "
-            f"{domain!r}"
-        )
+    pieces: list[Domain] = [domain]
+    if isinstance(domain, Divided):
+        pieces = [domain.whole, *(shape for _, shape in domain.shapes)]
+    for piece in pieces:
+        if not (isinstance(piece, Box) or (isinstance(piece, Extrusion) and piece.axis == TIME)):
+            raise ValueError(
+                f"march() cuts the time axis, so the domain must be a Box or a shape.over(t=...), "
+                f"or regions that are, got {piece!r}"
+            )
     for condition in problem.conditions:
         faces = condition.faces(domain)
         if END in faces:
@@ -225,7 +232,10 @@ def _check(problem: Problem, slabs: int) -> None:
             )
     _check_ansatz(problem)
     axis, first = domain.axis_index(TIME), starts(problem)
-    orders = {name: _order(problem, name, axis) for name in problem.fields}
+    orders: dict[str, int] = {}
+    for field in problem.fields:
+        name = part_named(domain, field).unknown
+        orders[name] = max(orders.get(name, 0), _order(problem, field, axis))
     order = sum(orders.values())
     if order == 0:
         raise ValueError("the equation has no derivative in t, so nothing marches: use solve()")
