@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache
 from itertools import pairwise
+from threading import Lock
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -43,22 +43,41 @@ def in_parallel(
         return list(pool.map(function, items))
 
 
-_LIMITED = ContextVar("limited", default=False)
+class _Limit:
+    """BLAS held to one thread while anybody wants it: the first to come sets it, the last to leave
+    lifts it, whichever threads they are in."""
+
+    def __init__(self) -> None:
+        self.lock, self.users, self.held = Lock(), 0, ExitStack()
+
+    def set(self, controller: _Libraries) -> None:
+        with self.lock:
+            if not self.users:
+                self.held.enter_context(controller.limit(limits=1, user_api="blas"))
+            self.users += 1
+
+    def lift(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users:
+                self.held.close()
+
+
+_LIMIT = _Limit()
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Inside, BLAS has one thread; nested, nothing more happens."""
-    controller = None if _LIMITED.get() else _controller()
+    """Inside, BLAS has one thread; nested or in several threads at once, until all are done."""
+    controller = _controller()
     if controller is None:
         yield
         return
-    token = _LIMITED.set(True)
+    _LIMIT.set(controller)
     try:
-        with controller.limit(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
-        _LIMITED.reset(token)
+        _LIMIT.lift()
 
 
 class _Libraries(Protocol):

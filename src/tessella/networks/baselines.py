@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.progress import Shown, attended
 from tessella.networks.fit import fit
 from tessella.networks.training import Training
 from tessella.overlap.points import Grid
@@ -25,7 +25,7 @@ def pinn(
     hidden: int = 64,
     *,
     training: Training | None = None,
-    progress: Progress | None = None,
+    progress: Shown = None,
     **choices: Any,
 ) -> Solution:
     """Solve by training one global network with Adam, to compare with `solve`.
@@ -51,7 +51,8 @@ def pinn(
     size = Method(subdomains=1, features=hidden, depth=2)
     method = Method.of(choices, "pinn", size, ALONE)
     every = Grid(points_per_axis=POINTS.get(d, max(2, round(4096 ** (1 / d)))))
-    return fit("pinn", problem, method, every, training or Training(), progress)
+    with attended(progress) as show:
+        return fit("pinn", problem, method, every, training or Training(), show)
 
 
 DIVIDED = ("subdomains", "overlap", "oversampling", *ALONE)
@@ -63,7 +64,7 @@ def fbpinn(
     hidden: int,
     *,
     training: Training | None = None,
-    progress: Progress | None = None,
+    progress: Shown = None,
     **choices: Any,
 ) -> Solution:
     """Solve by training one network per subdomain with Adam, to compare with `solve`.
@@ -85,4 +86,5 @@ def fbpinn(
     if method.subdomains is None:
         raise ValueError("fbpinn() needs `subdomains`, e.g. subdomains=8: one network in each")
     every = Grid(method.oversampling or OVERLAP_POINTS)
-    return fit("fbpinn", problem, method, every, training or Training(), progress)
+    with attended(progress) as show:
+        return fit("fbpinn", problem, method, every, training or Training(), show)
