@@ -3,12 +3,13 @@
 Raised while XLA compiles, a KeyboardInterrupt leaves frames behind that hold half of a program, and
 the interpreter crashes over them when it ends (7 of 48 runs); raised in a callback of the garbage
 collector it is printed and forgotten, and the run goes on. So it waits until neither is on the
-stack, a hundredth of a second at a time.
+stack any more, which a profiling function sees: from then on, at the next call or return.
 """
 
 from __future__ import annotations
 
 import signal
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,9 +17,6 @@ from types import FrameType
 
 UNSAFE = ("jax", "jaxlib", "weakref", "_weakrefset", "threadpoolctl")
 """Packages that an interrupt waits for."""
-
-PAUSE = 0.01
-"""Seconds until it is tried again."""
 
 
 class Interrupts:
@@ -29,15 +27,24 @@ class Interrupts:
         self.seen: signal.Signals | None = None
         self.waiting = False
         self.kept = "nothing was kept"
+        self._until: FrameType | None = None
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
         self.seen, self.waiting = signal.Signals(number), True
-        if _unsafe(frame):
-            again = threading.Timer(PAUSE, self._retry, (number,))
-            again.daemon = True
-            again.start()
-        else:
+        self._until = _unsafe(frame)
+        if self._until is None:
             self.pass_on()
+        sys.setprofile(self._look)
+
+    def _look(self, frame: FrameType, event: str, _: object) -> None:
+        """Called at every call and return once an interrupt waits."""
+        if self._until is None:
+            self._until = _unsafe(frame)
+            if self._until is None:
+                sys.setprofile(None)
+                self.pass_on()
+        elif event == "return" and frame is self._until:
+            self._until = None
 
     def pass_on(self) -> None:
         """Raise what waits."""
@@ -45,20 +52,16 @@ class Interrupts:
             self.waiting = False
             raise KeyboardInterrupt
 
-    def _retry(self, number: int) -> None:
-        main = threading.main_thread().ident
-        if main is not None and self.waiting and signal.getsignal(number) is self:
-            signal.pthread_kill(main, number)
 
-
-def _unsafe(frame: FrameType | None) -> bool:
-    """Whether an exception raised here would pass through JAX, or be swallowed."""
+def _unsafe(frame: FrameType | None) -> FrameType | None:
+    """The outermost call an exception raised here would crash or be swallowed in."""
+    found = None
     while frame is not None:
         package = str(frame.f_globals.get("__name__")).partition(".")[0]
         if package in UNSAFE or frame.f_code.co_name == "__del__":
-            return True
+            found = frame
         frame = frame.f_back
-    return False
+    return found
 
 
 @contextmanager
@@ -86,4 +89,6 @@ def at_safe_points(*others: signal.Signals) -> Iterator[Interrupts]:
     finally:
         for number, handler in usual.items():
             signal.signal(number, handler)
+        if own.waiting:
+            sys.setprofile(None)
         own.pass_on()
