@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from threading import Lock
@@ -48,19 +48,33 @@ class _Limit:
     lifts it, whichever threads they are in."""
 
     def __init__(self) -> None:
-        self.lock, self.users, self.held = Lock(), 0, ExitStack()
+        self.lock, self.users = Lock(), 0
+        self.held: _Limiter | None = None
 
     def set(self, controller: _Libraries) -> None:
         with self.lock:
             if not self.users:
-                self.held.enter_context(controller.limit(limits=1, user_api="blas"))
+                _anybody_may()
+                self.held = controller.limit(limits=1, user_api="blas")
+                _anybody_may()
             self.users += 1
 
     def lift(self) -> None:
         with self.lock:
             self.users -= 1
-            if not self.users:
-                self.held.close()
+            if not self.users and self.held is not None:
+                _anybody_may()
+                self.held.restore_original_limits()
+                _anybody_may()
+
+
+def _anybody_may() -> None:
+    """`threadpoolctl` from 3.7 on does nothing in a thread while another one has set a limit."""
+    from threadpoolctl import OpenBLASController
+
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
 
 
 _LIMIT = _Limit()
@@ -80,8 +94,12 @@ def single_threaded_blas() -> Iterator[None]:
         _LIMIT.lift()
 
 
+class _Limiter(Protocol):
+    def restore_original_limits(self) -> None: ...
+
+
 class _Libraries(Protocol):
-    def limit(self, *, limits: int, user_api: str) -> AbstractContextManager[object]: ...
+    def limit(self, *, limits: int, user_api: str) -> _Limiter: ...
 
 
 @cache
