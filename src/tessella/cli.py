@@ -258,7 +258,8 @@ class _RunBar:
         )
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        if self.console.is_terminal:
+            self.bar.stop()
 
 
 def main() -> None:

@@ -21,7 +21,9 @@ print(float(ts.solve(problem, subdomains=7, features=31, solver="rrqr-lsqr")(0.5
 
 
 def blas():
-    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+    return [
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    ]
 
 
 @pytest.fixture
