@@ -47,7 +47,11 @@ def attended(progress: Shown) -> Iterator[Progress | None]:
 
 def watched() -> bool:
     """Whether a terminal or a notebook shows stderr, and nobody else writes there at once."""
-    if sys.stderr is None or threading.current_thread() is not threading.main_thread():
+    if (
+        sys.stderr is None
+        or sys.stderr.closed
+        or threading.current_thread() is not threading.main_thread()
+    ):
         return False
     return sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
 

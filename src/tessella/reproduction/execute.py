@@ -116,12 +116,7 @@ class TooLongError(RuntimeError):
 def _refuse_endless_setup(case: Case, seed: int) -> None:
     """Every subdomain's neighbourhood costs one eigendecomposition of its Gramian."""
     _, basis, _ = _parts(case, seed)
-    decomposition = basis.decomposition
-    width, S = np.array(decomposition.overlap), np.array(decomposition.subdomains)
-    reach = np.ceil(width) - 1
-    index = decomposition.multi_index
-    neighbours = np.prod(np.minimum(index, reach) + np.minimum(S - 1 - index, reach) + 1, axis=1)
-    orders = neighbours * basis.features.columns
+    orders = basis.decomposition.neighbours() * basis.features.columns
     seconds = EIGEN_FLOPS * float(np.sum(orders**3)) / (CORE_FLOPS * CORES)
     if seconds > SETUP_LIMIT:
         raise TooLongError(

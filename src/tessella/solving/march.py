@@ -27,7 +27,7 @@ from tessella.geometry.combinations import Extrusion
 from tessella.geometry.functions import function_values
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
-from tessella.machine.memory import peak_mib
+from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.progress import Shown, attended, inner
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
@@ -197,6 +197,7 @@ class _Track:
         self.last: Solution | None = None
         self.reused = False
 
+    @refusals_with_remedy()
     def step(
         self,
         problem: Problem,
