@@ -82,8 +82,9 @@ class Line:
     def _show(self, done: int, limit: int, value: float) -> None:
         now = time.perf_counter()
         if limit != self.limit or done < self.last:  # another count, at a pace of its own
-            self.limit, self.first = limit, 0 if self.limit < 0 else done
-            self.began = self.started if self.limit < 0 else now
+            if self.limit >= 0:
+                self.began, self.first = now, done
+            self.limit = limit
         self.last = done
         if now - self.started > BRIEF and now - self.drawn > OFTEN:
             self.drawn = now
