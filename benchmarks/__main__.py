@@ -14,6 +14,7 @@ from benchmarks import (
     interfaces,
     march,
     refinement,
+    robust,
     solvers,
     tolerance,
     trained,
@@ -48,6 +49,9 @@ BENCHMARKS = {
     "gallery": gallery.gallery,
     "house": house.house,
     "waves": waves.waves,
+    "memory": robust.predictions,
+    "side_by_side": robust.side_by_side,
+    "endurance": robust.endurance,
     "picture": core.demo_picture,
 }
 LONG = ("compared", "gpu", "oscillator_networks", "trained", "picture", "honesty", "honesty_tuning")
