@@ -113,7 +113,7 @@ def _one(number: int) -> None:
     """One of a hundred shapes."""
     k = number % SHAPES
     cells = {"coupling": "interfaces"} if k % 2 else {"solver": ("rrqr-lsqr", "nested-qr")[k // 50]}
-    choices = {"subdomains": (2 + k % 5, 2 + k // 20), "features": 12 + k, "estimate": False}
+    choices = {"subdomains": (2 + k % 3, 2 + k // 40), "features": 8 + k // 2, "estimate": False}
     ts.solve(_poisson(2, 1.0 + number), **choices, **cells)  # type: ignore[arg-type]
 
 
@@ -125,6 +125,10 @@ def _endured() -> dict[str, Any]:
             _one(lap * SHAPES + k)
         gc.collect()
         rounds.append((time.perf_counter() - start, _held() / 2**20))
+        print(
+            f"  {(lap + 1) * SHAPES} solves: {rounds[-1][0]:.1f} s, {rounds[-1][1]:.0f} MiB",
+            flush=True,
+        )
     return {"rounds": rounds}
 
 
