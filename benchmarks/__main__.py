@@ -15,6 +15,7 @@ from benchmarks import (
     interfaces,
     march,
     refinement,
+    robust,
     solvers,
     tolerance,
     trained,
@@ -50,6 +51,9 @@ BENCHMARKS = {
     "house": house.house,
     "fuzz": fuzz.fuzz,
     "waves": waves.waves,
+    "memory": robust.predictions,
+    "side_by_side": robust.side_by_side,
+    "endurance": robust.endurance,
     "picture": core.demo_picture,
 }
 LONG = (

@@ -1,6 +1,12 @@
 """tessella: linear PDEs with filtered random features on overlapping subdomains."""
 
+from contextlib import ExitStack as _ExitStack
 from importlib import import_module as _import_module
+
+from tessella.machine.interrupts import at_safe_points as _at_safe_points
+
+_loading = _ExitStack()
+_loading.enter_context(_at_safe_points())
 
 import jax as _jax
 
@@ -54,6 +60,7 @@ from tessella.solving.solve import solve
 from tessella.version import __version__
 
 _keep_compiled()
+_loading.close()
 
 _NETWORKS = ("Training", "fbpinn", "pinn")
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,14 +16,13 @@ try:
     from rich.progress import (
         BarColumn,
         Progress,
-        TaskID,
         TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
     )
     from rich.table import Table
 except ModuleNotFoundError as error:
     sys.exit(f"error: the command line needs {error.name}: pip install 'tessella[cli]'")
+
+from tessella.machine.interrupts import Interrupts, at_safe_points
 
 if TYPE_CHECKING:
     from tessella.reproduction.run import Step
@@ -110,12 +109,11 @@ def solve(
     changes = dict(parse_setting(text) for text in settings or [])
     if slabs is not None and (condition or checkpoint is not None):
         raise ValueError("a march has no condition numbers and no checkpoints: leave out --slabs")
-    with _ProgressBar() as show:
+    with at_safe_points() as interrupts:
         common: dict[str, Any] = {
             "seed": seed,
             "solver": solver,
             "settings": changes,
-            "progress": show,
             "tol": tol,
             "patience": None if tol is None else patience,
         }
@@ -126,6 +124,7 @@ def solve(
             solution = entry.solve(
                 preset, condition=condition or None, checkpoint=checkpoint, **common
             )
+        interrupts.kept = "the report tells what was found until then"
     _hand_over(solution, json_file, plot, save, animate)
 
 
@@ -175,7 +174,7 @@ def _hand_over(
     if plot is not None:
         tasks.append(lambda: solution.plot(plot))
     if animate is not None:
-        tasks.append(lambda: _animate(solution, animate))
+        tasks.append(lambda: solution.animate(animate))
     failed: list[Exception] = []
     for task in tasks:
         try:
@@ -184,11 +183,6 @@ def _hand_over(
             failed.append(error)
     if failed:
         raise ValueError("; ".join(map(_told, failed)))
-
-
-def _animate(solution: Solution | Marched, path: Path) -> None:
-    with _ProgressBar() as show:
-        solution.animate(path, progress=show)
 
 
 def _write_json(solution: Solution | Marched, path: Path) -> None:
@@ -230,13 +224,10 @@ def reproduce(
     if drawing and not {"all", "spectra"} & set(running):
         running.append("spectra")
     if running:
-        try:
-            with _RunBar() as show:
-                plan = Plan(running, seeds, only, quick)
-                run(plan, out, redo=redo, workers=workers, report=show)
-        except KeyboardInterrupt:
-            console.print(f"interrupted: finished runs are in {out}; the same command goes on")
-            raise typer.Exit(130) from None
+        with at_safe_points() as interrupts, _RunBar() as show:
+            interrupts.kept = f"finished runs are in {out}; the same command goes on"
+            plan = Plan(running, seeds, only, quick)
+            run(plan, out, redo=redo, workers=workers, report=show)
     for number in (1, 2, 3):
         if {f"table{number}", "all"} & set(targets):
             _print_comparison(store, number, quick)
@@ -289,39 +280,6 @@ def _number_or_word(text: str) -> int | float | bool | str:
     return text
 
 
-class _ProgressBar:
-    """A progress bar on stderr that appears once a solve has taken two seconds."""
-
-    def __init__(self) -> None:
-        self.started = time.perf_counter()
-        self.bar: Progress | None = None
-        self.task = TaskID(0)
-
-    def __enter__(self) -> _ProgressBar:
-        return self
-
-    def __call__(self, done: int, limit: int, residual: float) -> None:
-        if self.bar is None:
-            if time.perf_counter() - self.started < 2 or not sys.stderr.isatty():
-                return
-            self.bar = Progress(
-                TextColumn("step {task.completed:,}"),
-                BarColumn(),
-                TextColumn("relative residual {task.fields[residual]:.1e}"),
-                TimeElapsedColumn(),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            self.task = self.bar.add_task("", total=limit, residual=residual)
-            self.bar.start()
-        self.bar.update(self.task, completed=done, total=limit, residual=residual)
-
-    def __exit__(self, *_: object) -> None:
-        if self.bar is not None:
-            self.bar.stop()
-
-
 class _RunBar:
     """Runs done, what ran last and the time left, on stderr; a line per run without a terminal."""
 
@@ -354,18 +312,34 @@ class _RunBar:
         )
 
     def __exit__(self, *_: object) -> None:
-        self.bar.stop()
+        if self.console.is_terminal:
+            self.bar.stop()
 
 
 def main() -> None:
-    """Entry point: one line for a mistake in the input, a traceback for one of ours."""
+    """Entry point: one line for a mistake in the input or an interrupt, a traceback for one of
+    ours."""
+    code: str | int | None = 0
+    interrupts = Interrupts()
     try:
-        app()
+        with at_safe_points(signal.SIGTERM) as interrupts:
+            app()
+    except KeyboardInterrupt:
+        code = 130
+    except SystemExit as ended:
+        code = ended.code
     except MISTAKES as error:
-        Console(stderr=True, soft_wrap=True).print(
-            f"[bold red]error:[/] {escape(_told(error))}", highlight=False
-        )
-        sys.exit(1)
+        _complain("error", _told(error))
+        code = 1
+    if interrupts.seen:
+        _complain("interrupted", interrupts.kept)
+        code = 128 + interrupts.seen
+    sys.exit(code)
+
+
+def _complain(what: str, text: str) -> None:
+    told = Console(stderr=True, soft_wrap=True)
+    told.print(f"[bold red]{what}:[/] {escape(text)}", highlight=False)
 
 
 MISTAKES = (ValueError, MemoryError, ImportError, OSError)

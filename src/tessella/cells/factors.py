@@ -10,7 +10,7 @@ import numpy as np
 
 from tessella.cells.device import DeviceFactors, device_factors
 from tessella.cells.factored import MAGNIFIED, FactoredCells
-from tessella.cells.gmres import Exchanged, chosen
+from tessella.cells.gmres import Exchanged, chosen, joining_bytes
 from tessella.cells.joining import Order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind, find_kinds
@@ -27,6 +27,7 @@ from tessella.cells.unknowns import Unknowns
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine.arrays import Array
+from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
@@ -230,6 +231,11 @@ def _factored(
         )
     if solver is None:
         solver, note = chosen(plan, distinct, bool(system.sums))
+    require(
+        int(joining_bytes(plan, distinct, solver)),
+        f"joining {system.cells.count:,} subdomains by {solver.name}",
+        "use fewer subdomains or features, or a lower trace_degree",
+    )
     joined: Merged | Exchanged
     if isinstance(solver, Exchange):
         joined = Exchanged(plan, solver, tuple(maps), tuple(distinct))

@@ -34,16 +34,26 @@ def chosen(
 ) -> tuple[Merging | Exchange, str]:
     """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
     Sums and open ports (`bound`) can only be merged."""
-    flops = size = 0.0
-    for stage, own in zip(order.stages, distinct, strict=True):
-        if stage.cells is None:
-            flops += len(own.pairs) * stage.flops
-            size += len(own.pairs) * stage.bytes
-    seconds = flops / RATE
+    joins = [(s, own) for s, own in zip(order.stages, distinct, strict=True) if s.cells is None]
+    seconds = sum(len(own.pairs) * stage.flops for stage, own in joins) / RATE
+    size = joining_bytes(order, distinct, Merging())
     plan = f"about {gib(int(size))} and {seconds:.1g} s"
     if bound or (size < 0.6 * available_bytes() and seconds < PATIENCE):
         return Merging(), f"direct: {plan}"
     return Exchange(), f"iterative, because merging would need {plan}"
+
+
+def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | Exchange) -> float:
+    """What joining takes beside the maps of the cells: the maps of all groups, or the vectors that
+    GMRES keeps."""
+    if isinstance(solver, Exchange):
+        return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
+    stages = zip(order.stages, distinct, strict=True)
+    return sum(len(own.pairs) * stage.bytes for stage, own in stages if stage.cells is None)
+
+
+VECTORS = 8
+"""Beside those it keeps: of the right-hand side, of the solution and of one exchange."""
 
 
 @dataclass(frozen=True)

@@ -163,12 +163,12 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
 
 
 def _check_sizes(problem: Problem, basis: AnyCellBasis, inner: Sequence[Place]) -> None:
-    """Refuse tables that would not fit, before they are made."""
+    """Refuse tables that would not fit, before they are made; half as much again is at work."""
     points = sum(len(p.members) * len(p.slot) for p in inner)
     axes = problem.domain.axes
     orders = {t.orders for e in problem.equations for t in e.operator.expand(axes)}
     require(
-        16 * points * len(problem.equations) * (len(orders) * len(problem.fields) + 1),
+        24 * points * len(problem.equations) * (len(orders) * len(problem.fields) + 1),
         f"{basis.decomposition.count:,} subdomains with {points:,} points",
         "use fewer features, subdomains or points",
     )

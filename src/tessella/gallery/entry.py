@@ -15,8 +15,8 @@ from tessella.cells.solvers import CELL_SOLVERS
 from tessella.features.enrichment import Enrichment
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.functions import Function
-from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.solvers import SOLVERS
+from tessella.machine.progress import Shown
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
@@ -192,7 +192,7 @@ class Entry:
         *,
         settings: Mapping[str, Any] | None = None,
         checkpoint: str | Path | None = None,
-        progress: Progress | None = None,
+        progress: Shown = None,
         **choices: Any,
     ) -> Solution | Marched:
         """Solve with a preset, some of its numbers replaced by `settings`.
@@ -231,7 +231,7 @@ class Entry:
         slabs: int = 20,
         *,
         settings: Mapping[str, Any] | None = None,
-        progress: Progress | None = None,
+        progress: Shown = None,
         **choices: Any,
     ) -> Marched:
         """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab."""
@@ -278,7 +278,7 @@ class Entry:
         preset: str,
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
-        progress: Progress | None,
+        progress: Shown,
     ) -> Solution | Marched:
         chosen, method = self.preset(preset), self.preset(preset).method
         problem = self._stated(preset, settings)
@@ -309,7 +309,7 @@ class Entry:
         preset: str,
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
-        progress: Progress | None,
+        progress: Shown,
         checkpoint: str | Path | None,
     ) -> Solution:
         from tessella.networks import Training, fbpinn, pinn

@@ -8,6 +8,7 @@ import platform
 from collections.abc import Callable, Hashable
 from functools import wraps
 from pathlib import Path
+from threading import Lock
 from typing import ParamSpec, TypeVar
 
 import jax
@@ -29,6 +30,7 @@ def compiled(most: int, static: tuple[int, ...] = ()) -> Callable[[Callable[P, R
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
         known: dict[Hashable, Callable[P, R]] = {}
+        lock = Lock()
 
         def fresh() -> Callable[P, R]:
             # JAX frees the programs of a function that nobody holds any more.
@@ -42,10 +44,11 @@ def compiled(most: int, static: tuple[int, ...] = ()) -> Callable[[Callable[P, R
         def bounded(*arguments: P.args, **named: P.kwargs) -> R:
             leaves, structure = jax.tree.flatten((arguments, named))
             kind = (structure, *map(_kind, leaves))
-            program = known.pop(kind, None) or fresh()
-            known[kind] = program  # the last one used is the last to go
-            while len(known) > most:
-                known.pop(next(iter(known)))
+            with lock:
+                program = known.pop(kind, None) or fresh()
+                known[kind] = program  # the last one used is the last to go
+                while len(known) > most:
+                    known.pop(next(iter(known)))
             return program(*arguments, **named)
 
         return bounded

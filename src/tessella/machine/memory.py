@@ -1,4 +1,8 @@
-"""How much memory is free, and refusal of what would not fit."""
+"""How much memory is free, and refusal of what would not fit.
+
+Free is what the machine has left, what the container may still take (cgroups), and what this
+process may (`ulimit -v`), whichever is least.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
+
+import jax
 
 from tessella.machine.device import device
 
@@ -33,14 +40,91 @@ def _free() -> int:
     statistics = device().memory_stats() or {}
     if "bytes_limit" in statistics:
         return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
-    try:
-        with open("/proc/meminfo") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) * 1024
-    except OSError:
-        pass
+    bounds = (_of_the_machine(), _of_the_process(), _of_the_container())
+    return max(0, min(bound for bound in bounds if bound is not None))
+
+
+def _of_the_machine() -> int:
+    known = _numbers(Path("/proc/meminfo"))
+    if "MemAvailable:" in known:
+        return known["MemAvailable:"] * 1024
     return os.sysconf("SC_AVPHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _of_the_process() -> int | None:
+    """What is left of the limit on this process's addresses."""
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    if most == resource.RLIM_INFINITY:
+        return None
+    return most - _numbers(Path("/proc/self/status")).get("VmSize:", 0) * 1024
+
+
+def _of_the_container(
+    groups: Path = Path("/sys/fs/cgroup"), own: Path = Path("/proc/self/cgroup")
+) -> int | None:
+    """The least that any of the groups this process is in may still take; what the kernel would
+    drop from its cache counts as free."""
+    found = []
+    for line in _lines(own):
+        _, kinds, path = line.split(":", 2)
+        if kinds in ("", "memory"):
+            top, names = (groups, TWO) if not kinds else (groups / kinds, ONE)
+            inside = top / path.lstrip("/")
+            found += [_left(group, *names) for group in (inside, *inside.parents)]
+    known = [bound for bound in found if bound is not None]
+    return min(known, default=None)
+
+
+ONE = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
+TWO = ("memory.max", "memory.current", "inactive_file")
+"""What versions 1 and 2 of cgroups call limit, use and cache."""
+
+
+UNLIMITED = 2**60
+
+
+def _left(group: Path, limit: str, used: str, cache: str) -> int | None:
+    most, now = (next(iter(_lines(group / name)), "") for name in (limit, used))
+    if not (most.isdecimal() and now.isdecimal()) or int(most) > UNLIMITED:
+        return None
+    return int(most) - int(now) + _numbers(group / "memory.stat").get(cache, 0)
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _numbers(path: Path) -> dict[str, int]:
+    """The numbers behind the words of a file."""
+    pairs = [line.split() for line in _lines(path)]
+    return {pair[0]: int(pair[1]) for pair in pairs if len(pair) > 1 and pair[1].isdecimal()}
+
+
+@contextmanager
+def refusals_with_remedy() -> Iterator[None]:
+    """Inside, what XLA or NumPy cannot allocate is a MemoryError that says what to do."""
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        if EXHAUSTED not in str(error):
+            raise
+        raise _with_remedy(error) from error
+    except MemoryError as error:
+        if str(error) and ALLOCATE not in str(error):
+            raise  # predicted, with a remedy of its own
+        raise _with_remedy(error) from error
+
+
+def _with_remedy(error: Exception) -> MemoryError:
+    first = (str(error) or "out of memory").splitlines()[0].rstrip(".: ")
+    return MemoryError(f"{first}: use fewer features, subdomains or points")
+
+
+ALLOCATE, EXHAUSTED = "Unable to allocate", "RESOURCE_EXHAUSTED"
+"""How NumPy and XLA say so."""
 
 
 def require(needed: int, what: str, remedy: str) -> None:

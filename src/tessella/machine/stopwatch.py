@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +10,12 @@ from dataclasses import dataclass, field
 
 import jax
 
-_COMPILING = [0.0]
+_OWN = threading.local()
+"""Seconds this thread has spent compiling, beside those of others that solve at the same time."""
+
+
+def _compiling() -> float:
+    return getattr(_OWN, "seconds", 0.0)
 
 
 _COMPILATION = (
@@ -20,7 +26,7 @@ _COMPILATION = (
 
 def _count_compilation(event: str, duration_secs: float, **_: str | int) -> None:
     if event in _COMPILATION:
-        _COMPILING[0] += duration_secs
+        _OWN.seconds = _compiling() + duration_secs
 
 
 jax.monitoring.register_event_duration_secs_listener(_count_compilation)
@@ -31,21 +37,21 @@ class Stopwatch:
     """Wall seconds per named phase without what XLA's compiler took, which is `compile`."""
 
     seconds: dict[str, float] = field(default_factory=dict)
-    _compiling: float = field(default_factory=lambda: _COMPILING[0])
+    _compiling: float = field(default_factory=_compiling)
     _started: float = field(default_factory=time.perf_counter)
 
     @contextmanager
     def phase(self, name: str) -> Iterator[None]:
-        start, compiled = time.perf_counter(), _COMPILING[0]
+        start, compiled = time.perf_counter(), _compiling()
         try:
             yield
         finally:
-            own = time.perf_counter() - start - (_COMPILING[0] - compiled)
+            own = time.perf_counter() - start - (_compiling() - compiled)
             self.seconds[name] = self.seconds.get(name, 0.0) + max(own, 0.0)
 
     def total(self) -> dict[str, float]:
         return {
             **self.seconds,
-            "compile": _COMPILING[0] - self._compiling,
+            "compile": _compiling() - self._compiling,
             "total": time.perf_counter() - self._started,
         }

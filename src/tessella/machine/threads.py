@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
-from contextvars import ContextVar
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
+from threading import Lock
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
@@ -43,26 +43,63 @@ def in_parallel(
         return list(pool.map(function, items))
 
 
-_LIMITED = ContextVar("limited", default=False)
+class _Limit:
+    """BLAS held to one thread while anybody wants it: the first to come sets it, the last to leave
+    lifts it, whichever threads they are in."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = Lock(), 0
+        self.held: _Limiter | None = None
+
+    def set(self, controller: _Libraries) -> None:
+        with self.lock:
+            if not self.users:
+                _anybody_may()
+                self.held = controller.limit(limits=1, user_api="blas")
+                _anybody_may()
+            self.users += 1
+
+    def lift(self) -> None:
+        with self.lock:
+            self.users -= 1
+            if not self.users and self.held is not None:
+                _anybody_may()
+                self.held.restore_original_limits()
+                _anybody_may()
+
+
+def _anybody_may() -> None:
+    """`threadpoolctl` from 3.7 on does nothing in a thread while another one has set a limit."""
+    from threadpoolctl import OpenBLASController
+
+    clear = getattr(OpenBLASController, "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
+_LIMIT = _Limit()
 
 
 @contextmanager
 def single_threaded_blas() -> Iterator[None]:
-    """Inside, BLAS has one thread; nested, nothing more happens."""
-    controller = None if _LIMITED.get() else _controller()
+    """Inside, BLAS has one thread; nested or in several threads at once, until all are done."""
+    controller = _controller()
     if controller is None:
         yield
         return
-    token = _LIMITED.set(True)
+    _LIMIT.set(controller)
     try:
-        with controller.limit(limits=1, user_api="blas"):
-            yield
+        yield
     finally:
-        _LIMITED.reset(token)
+        _LIMIT.lift()
+
+
+class _Limiter(Protocol):
+    def restore_original_limits(self) -> None: ...
 
 
 class _Libraries(Protocol):
-    def limit(self, *, limits: int, user_api: str) -> AbstractContextManager[object]: ...
+    def limit(self, *, limits: int, user_api: str) -> _Limiter: ...
 
 
 @cache

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tessella.linalg.iterative.iteration import Progress
+from tessella.machine.progress import Shown, attended
 from tessella.networks.fit import fit
 from tessella.networks.training import Training
 from tessella.overlap.points import Grid
@@ -25,7 +25,7 @@ def pinn(
     hidden: int = 64,
     *,
     training: Training | None = None,
-    progress: Progress | None = None,
+    progress: Shown = None,
     **choices: Any,
 ) -> Solution:
     """Solve by training one global network with Adam, to compare with `solve`.
@@ -52,9 +52,9 @@ def pinn(
     size = Method(subdomains=1, features=hidden, depth=2)
     method = Method.of(choices, "pinn", size, ALONE)
     every = Grid(points_per_axis=POINTS.get(d, max(2, round(4096 ** (1 / d)))))
-    return fit(
-        "pinn", problem, method, every, Training() if training is None else training, progress
-    )
+    chosen = Training() if training is None else training
+    with attended(progress) as show:
+        return fit("pinn", problem, method, every, chosen, show)
 
 
 DIVIDED = ("subdomains", "overlap", "oversampling", *ALONE)
@@ -66,7 +66,7 @@ def fbpinn(
     hidden: int,
     *,
     training: Training | None = None,
-    progress: Progress | None = None,
+    progress: Shown = None,
     **choices: Any,
 ) -> Solution:
     """Solve by training one network per subdomain with Adam, to compare with `solve`.
@@ -89,6 +89,6 @@ def fbpinn(
     if method.subdomains is None:
         raise ValueError("fbpinn() needs `subdomains`, e.g. subdomains=8: one network in each")
     every = Grid(OVERLAP_POINTS if method.oversampling is None else method.oversampling)
-    return fit(
-        "fbpinn", problem, method, every, Training() if training is None else training, progress
-    )
+    chosen = Training() if training is None else training
+    with attended(progress) as show:
+        return fit("fbpinn", problem, method, every, chosen, show)

@@ -12,7 +12,7 @@ from tessella.features.random_features import Layer
 from tessella.linalg.iterative.iteration import History, Progress
 from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array, on_device
-from tessella.machine.memory import device_name, peak_mib
+from tessella.machine.memory import device_name, peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.networks.checkpoint import describe_training, load_checkpoint, save_checkpoint
 from tessella.networks.network import Parameters, initial_parameters
@@ -37,6 +37,7 @@ from tessella.solution.solution import Solution, test_points
 from tessella.solving.method import Method
 
 
+@refusals_with_remedy()
 def fit(
     name: str,
     problem: Problem,

@@ -217,6 +217,14 @@ class Decomposition:
             min(S, math.ceil(delta)) for S, delta in zip(self.subdomains, self.overlap, strict=True)
         )
 
+    def neighbours(self) -> Index:
+        """How many subdomains each shares points with, itself among them."""
+        reach = np.ceil(self.overlap).astype(int) - 1
+        S, index = np.array(self.subdomains), self.multi_index
+        inside = np.minimum(index, reach) + np.minimum(S - 1 - index, reach) + 1
+        around = np.minimum(2 * reach + 1, S)
+        return np.asarray(np.prod(np.where(self.wraps, around, inside), axis=1))
+
     def _check_cover(self, points: Array, ranges: list[tuple[Index, Index]]) -> None:
         gap = np.logical_or.reduce([first > last for first, last in ranges])
         if not gap.any():

@@ -17,10 +17,10 @@ from tessella.linalg.conditioning import (
     schwarz_condition,
     singular_values,
 )
-from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR
 from tessella.machine import memory
+from tessella.machine.progress import Shown
 from tessella.machine.threads import CORES
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.points import Grid
@@ -47,7 +47,7 @@ EIGEN_FLOPS, CORE_FLOPS = 9.0, 10e9
 LABELS = ("experiment", "row", "seed")
 
 
-def execute(case: Case, seed: int, progress: Progress | None = None) -> Record:
+def execute(case: Case, seed: int, progress: Shown = False) -> Record:
     """Run a case and return its record."""
     kinds = {"solve": _solve, "spectrum": _spectrum, "coupling": _coupling}
     with memory.limited(MEMORY_LIMIT):
@@ -88,7 +88,7 @@ def _changes(case: Case) -> dict[str, Setting]:
     return {key: value for key, value in case.settings.items() if key != "points"}
 
 
-def _solve(case: Case, seed: int, progress: Progress | None) -> Record:
+def _solve(case: Case, seed: int, progress: Shown) -> Record:
     if case.solver == "as-cg":
         _refuse_endless_setup(case, seed)
     wanted = seed < case.condition
@@ -116,12 +116,7 @@ class TooLongError(RuntimeError):
 def _refuse_endless_setup(case: Case, seed: int) -> None:
     """Every subdomain's neighbourhood costs one eigendecomposition of its Gramian."""
     _, basis, _ = _parts(case, seed)
-    decomposition = basis.decomposition
-    width, S = np.array(decomposition.overlap), np.array(decomposition.subdomains)
-    reach = np.ceil(width) - 1
-    index = decomposition.multi_index
-    neighbours = np.prod(np.minimum(index, reach) + np.minimum(S - 1 - index, reach) + 1, axis=1)
-    orders = neighbours * basis.features.columns
+    orders = basis.decomposition.neighbours() * basis.features.columns
     seconds = EIGEN_FLOPS * float(np.sum(orders**3)) / (CORE_FLOPS * CORES)
     if seconds > SETUP_LIMIT:
         raise TooLongError(
@@ -166,7 +161,7 @@ def _system(case: Case, seed: int) -> tuple[LeastSquares, PresetMethod]:
     return assemble(problem, basis, grid.rows(problem, basis)), method
 
 
-def _spectrum(case: Case, seed: int, _: Progress | None) -> Record:
+def _spectrum(case: Case, seed: int, _: Shown) -> Record:
     system, method = _system(case, seed)
     filtered = RRQR(method.sigma).apply(system.M)
     spectra = {
@@ -185,7 +180,7 @@ def _thinned(values: np.ndarray) -> dict[str, list[float]]:
     }
 
 
-def _coupling(case: Case, seed: int, _: Progress | None) -> Record:
+def _coupling(case: Case, seed: int, _: Shown) -> Record:
     system, method = _system(case, seed)
     filtered = RRQR(method.sigma).apply(system.M)
     Q = filtered.Q.select(filtered.kept)

@@ -10,14 +10,20 @@ from __future__ import annotations
 import fnmatch
 import multiprocessing
 import os
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
+from tempfile import TemporaryFile
+from threading import Thread
 
+from tessella.machine.interrupts import at_safe_points
 from tessella.reproduction import cases
 from tessella.reproduction.cases import Case, cost
 from tessella.reproduction.store import Settings, Store
@@ -132,6 +138,7 @@ def reproduce(
     tasks = plan.tasks()
     missing = tasks if redo else [task for task in tasks if store.read(*task) is None]
     if missing:
+        _check_writable(store.root)
         run = partial(_run_one, store, plan.shared())
         count = _Counter(missing, report)
         if workers == 1:
@@ -139,6 +146,18 @@ def reproduce(
         else:
             _run_in_processes(run, missing, workers, count)
     return store
+
+
+def _check_writable(folder: Path) -> None:
+    """Refuse a folder that cannot take records before the first run, not after it."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise OSError(
+            f"records cannot be written to {folder} ({error.strerror}): choose another --out"
+        ) from None
 
 
 class _Counter:
@@ -164,7 +183,17 @@ class _Counter:
 def _run_one(store: Store, shared: dict[str, Settings], task: Task) -> None:
     from tessella.reproduction.execute import execute
 
-    store.write(execute(*task), shared[task[0].experiment])
+    with at_safe_points() as interrupts:
+        record = execute(*task)
+        if interrupts.seen:  # a solver may have ended early and kept what it had
+            raise KeyboardInterrupt
+        try:
+            store.write(record, shared[task[0].experiment])
+        except OSError as error:
+            raise OSError(
+                f"the record of {task[0].row!r} cannot be written to {store.root} "
+                f"({error.strerror}): finished runs are kept; make room, the same command goes on"
+            ) from None
 
 
 def _run_here(run: Callable[[Task], None], tasks: list[Task], count: _Counter) -> None:
@@ -181,25 +210,50 @@ def _run_in_processes(
     queue = context.Queue()
     for number in range(workers):
         queue.put(cores[number % len(cores)] if cores else None)
-    pool = ProcessPoolExecutor(workers, context, _pin, (queue,))
+    pool = ProcessPoolExecutor(workers, context, _begin, (queue,))
     try:
-        waiting: dict[Future[None], Task] = {pool.submit(run, task): task for task in tasks}
+        with _uninterrupted():  # Ctrl-C reaches workers too, but is for this process to handle
+            waiting: dict[Future[None], Task] = {pool.submit(run, task): task for task in tasks}
         while waiting:
             finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
             for future in finished:
                 task = waiting.pop(future)
                 future.result()
                 count(task)
-    except BaseException:
+    except BaseException as error:
         for process in list((pool._processes or {}).values()):
             process.kill()
+        if isinstance(error, BrokenProcessPool):
+            raise ChildProcessError(
+                f"one of {workers} workers was killed, perhaps for want of memory: finished runs "
+                f"are kept, and the same command goes on; try fewer --workers"
+            ) from None
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _pin(queue: multiprocessing.Queue[int | None]) -> None:
+@contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until the end, and processes started inside never get it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _end_with_parent() -> None:
+    """However the process that started this one ends, by a kill too, this one follows."""
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+    parent.join()
+    os._exit(1)
+
+
+def _begin(queue: multiprocessing.Queue[int | None]) -> None:
     """One core and one BLAS thread for this worker, before any library counts cores."""
+    Thread(target=_end_with_parent, daemon=True).start()
     core = queue.get()
     os.environ["OPENBLAS_NUM_THREADS"] = "1"
     if core is not None:

@@ -21,9 +21,9 @@ from numpy.typing import ArrayLike
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import explained
-from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arguments import as_path, check_callable, check_kind, whole_numbers
 from tessella.machine.arrays import Array
+from tessella.machine.progress import Shown, attended
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.version import __version__
@@ -137,18 +137,20 @@ class Sampled:
         frames: int = 60,
         fps: float = 20.0,
         field: str | None = None,
-        progress: Progress | None = None,
+        progress: Shown = None,
     ) -> Path:
         """Write a moving picture of the solution in time: a `.gif`, or an `.mp4` by ffmpeg.
 
         A curve along one axis of space, a map of two, a slice across the middle of the third; the
         range of values stays the same. `frames` are evenly spaced from start to end, `fps` of them
         are shown in a second. Of several unknowns `field` names the one to show; left out, all are
-        shown. `progress` is called with (steps done, steps, 1), two steps for every frame.
+        shown. `progress` is as in `solve`; a function of yours is called with (steps
+        done, steps, 1), two steps for every frame.
         """
         from tessella.solution.animation import animate
 
-        return animate(self, path, frames, fps, field, progress)
+        with attended(progress) as show:
+            return animate(self, path, frames, fps, field, show)
 
 
 def _check_kind(target: Path, domain: Domain, where: Region | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,8 @@ from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.machine.arrays import Array, on_device
+from tessella.machine.memory import require
+from tessella.machine.printing import times
 from tessella.overlap.basis import AnyBasis, per_field
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
@@ -221,8 +224,20 @@ def test_points(problem: Problem, basis: AnyBasis, grid: Grid | None) -> Array |
     if grid is None:
         d = problem.domain.dimension
         per_axis = {1: 1_000, 2: 100, 3: 22}.get(d, max(2, round(10_000 ** (1 / d))))
-        grid = Grid(points_per_axis=per_axis)
-    return problem.domain.closure(grid.counts(basis))
+        return problem.domain.closure((per_axis,) * d)
+    counts = grid.counts(basis)
+    each = 4 + 5 * problem.domain.dimension + 8 * _pairs_per_point(basis)
+    require(
+        8 * math.prod(counts) * each,
+        f"measuring the error at {times(counts)} points",
+        "use a coarser test_grid, e.g. Grid(points_per_axis=200)",
+    )
+    return problem.domain.closure(counts)
+
+
+def _pairs_per_point(basis: AnyBasis) -> int:
+    """Most subdomains of all levels that a point lies in."""
+    return sum(level.decomposition.pairs_per_point() for level in basis.levels)
 
 
 @partial(
@@ -255,6 +270,12 @@ def error_monitor(
     """The monitor at these test points, or None if there are none or no iteration to watch."""
     if points is None or not wanted:
         return None
+    width = max(level.width for level in basis.levels)
+    require(
+        2 * 8 * len(points) * _pairs_per_point(basis) * width,
+        f"watching the error of an iteration at {len(points):,} points",
+        "use a coarser test_grid, or a direct solver",
+    )
     exact = problem.exact_values(points).reshape(len(points), -1).T
     E, e = evaluate_all(problem, basis, points)
     spread = np.std(exact, axis=1)

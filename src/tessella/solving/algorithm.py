@@ -12,7 +12,7 @@ from tessella.accuracy.estimate import disagreement, judge
 from tessella.cells.shelf import Shelf
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
-from tessella.machine.memory import device_name, peak_mib
+from tessella.machine.memory import device_name, peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Multilevel
 from tessella.overlap.points import Grid
@@ -23,6 +23,7 @@ from tessella.solution.solution import Solution, test_points
 from tessella.solving.ways import Factors, Found, Parts, System, way
 
 
+@refusals_with_remedy()
 def run(
     problem: Problem,
     parts: Parts,

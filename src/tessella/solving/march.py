@@ -30,6 +30,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
+from tessella.machine.progress import Shown, attended, inner
 from tessella.machine.stopwatch import Stopwatch
 from tessella.problem.fields import part_named
 from tessella.problem.problem import Problem
@@ -50,7 +51,7 @@ def march(
     slabs: int = 20,
     method: Method | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Shown = None,
     **choices: Any,
 ) -> Marched:
     """Solve a problem with a time axis `t` in `slabs` equal steps of time.
@@ -70,9 +71,9 @@ def march(
 
     `test_grid` is where the error of one slab is measured (about 2,000 points unless given);
     `estimate` marches a second, coarser discretisation beside this one (the default where the
-    solver is direct). `progress` is called with (slabs done, slabs, residual) after each of them,
-    and as in `solve` while one is being set up or iterated on. An interrupt keeps the slabs that
-    are finished.
+    solver is direct). `progress` is as in `solve`: the line counts slabs, and a function of your
+    own is called with (slabs done, slabs, residual) after each of them, and as in `solve` while one
+    is being set up or iterated on. An interrupt keeps the slabs that are finished.
 
     >>> import tessella as ts
     >>> domain = ts.Box(x=(0, 1), t=(0, 1))
@@ -88,9 +89,11 @@ def march(
     low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
     ends = np.linspace(low, high, slabs + 1)
     first = slab_problem(problem, (low, float(ends[1])))
-    parts, found = _first_parts(problem, first, chosen, progress)
-    with on_the_cpu(on_cells(parts.basis)):  # many small steps: a GPU would wait for its launches
-        marched = march_with(problem, ends, parts, chosen, progress)
+    with attended(progress) as show:
+        parts, found = _first_parts(problem, first, chosen, inner(show))
+        # Many small steps: a GPU would wait for its launches.
+        with on_the_cpu(on_cells(parts.basis)):
+            marched = march_with(problem, ends, parts, chosen, show)
     if found is None:
         return marched
     report = dataclasses.replace(
@@ -112,7 +115,7 @@ def march_with(
 ) -> Marched:
     """Slab after slab between these times, each with the same parts, until a time of the clock."""
     watch, slabs = Stopwatch(), len(ends) - 1
-    walk = Walk(problem, method, progress)
+    walk = Walk(problem, method, inner(progress))
     reason, advice = f"reached t = {ends[-1]:g}", ""
     for k in range(slabs):
         try:

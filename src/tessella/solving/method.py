@@ -398,7 +398,7 @@ def with_choices(*names: str) -> Callable[[Door], Door]:
     def shown(door: Door) -> Door:
         @functools.wraps(door)
         def checked(*arguments: Any, **keywords: Any) -> Any:
-            if keywords.get("progress") is not None:
+            if not isinstance(keywords.get("progress"), bool | None):
                 check_callable(keywords["progress"], "progress", PROGRESS)
             return door(*arguments, **keywords)
 

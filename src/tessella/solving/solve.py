@@ -6,8 +6,8 @@ import dataclasses
 from typing import Any
 
 from tessella.accuracy.estimate import disagreement
-from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.device import on_the_cpu
+from tessella.machine.progress import Progress, Shown, attended
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.determined import contradictions, leaves_open, missing_conditions
@@ -25,7 +25,7 @@ def solve(
     problem: Problem,
     method: Method | None = None,
     *,
-    progress: Progress | None = None,
+    progress: Shown = None,
     **choices: Any,
 ) -> Solution | Marched:
     """Solve a linear PDE with filtered random features.
@@ -39,9 +39,11 @@ def solve(
     Or choose yourself, `solve(problem, subdomains=8, features=100)`. All choices are the fields of
     `Method`, which tells what they mean: keywords here, a whole `Method`, or one with some changed.
 
-    `progress` is called with (iterations, limit, relative residual), and with (parts done, parts,
-    1) during a set-up. Side by side the unknowns of an iteration are what is exchanged, so no error
-    is tracked while it runs.
+    What takes more than two seconds shows how far it is on stderr if a terminal or a notebook is
+    there (`progress=False`: never, True: always). A `progress` of your own is called with
+    (iterations, limit, relative residual), with (parts done, parts, 1) during a set-up, and with
+    (steps, 0, estimated error) on the way to a tolerance. Side by side the unknowns of an iteration
+    are what is exchanged, so no error is tracked while it runs.
 
     >>> import tessella as ts
     >>> line = ts.Box(x=(0, 1))
@@ -54,20 +56,21 @@ def solve(
     """
     check_problem(problem, "solve")
     chosen = Method.of(choices, "solve", method)
-    if chosen.tol is not None:
-        check(problem, chosen.tol)
-        soft = in_slabs(problem)
-        if soft is not None:
-            return _march_to(problem, soft, chosen, progress)
-        return solve_to(problem, chosen, progress)
-    return run(
-        problem,
-        chosen.parts(problem),
-        test_grid=chosen.test_grid,
-        condition=bool(chosen.condition),
-        estimate=chosen.estimate,
-        progress=progress,
-    )
+    with attended(progress) as show:
+        if chosen.tol is not None:
+            check(problem, chosen.tol)
+            soft = in_slabs(problem)
+            if soft is not None:
+                return _march_to(problem, soft, chosen, show)
+            return solve_to(problem, chosen, show)
+        return run(
+            problem,
+            chosen.parts(problem),
+            test_grid=chosen.test_grid,
+            condition=bool(chosen.condition),
+            estimate=chosen.estimate,
+            progress=show,
+        )
 
 
 def _march_to(

@@ -23,6 +23,7 @@ from tessella.accuracy.scales import degrees, total_degree, turning_rate
 from tessella.cells.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
+from tessella.machine.progress import inner
 from tessella.machine.stopwatch import Stopwatch
 from tessella.problem.hard import stated
 from tessella.problem.problem import Problem
@@ -158,7 +159,7 @@ class _Stepping:
         """From the start to the end, or as far as patience lasts."""
         watch, steps, t, t_end = Stopwatch(), self.first, self.low, self.high
         method = Method(test_grid=self.method.test_grid, estimate=True)
-        walk = Walk(self.problem, method, self.progress)
+        walk = Walk(self.problem, method, inner(self.progress))
         self.kept, self.least, reason, advice = None, 0.0, f"reached t = {t_end:g}", ""
         while t < t_end:
             try:

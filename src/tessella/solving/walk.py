@@ -18,7 +18,7 @@ from tessella.accuracy.estimate import Judgement, Look, apart, at_end, compare, 
 from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
-from tessella.machine.memory import peak_mib
+from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
@@ -55,6 +55,7 @@ class Track:
         self.parts: Parts | None = None
         self.length = 0.0
 
+    @refusals_with_remedy()
     def solve(
         self,
         problem: Problem,

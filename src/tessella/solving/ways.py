@@ -20,13 +20,15 @@ from tessella.cells.factors import factor_cells
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver
 from tessella.cells.system import cell_system
+from tessella.geometry.box import Box
 from tessella.linalg.conditioning import condition_number
 from tessella.linalg.iterative.iteration import Progress
+from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver, choose, full_name
 from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
-from tessella.overlap.basis import AnyBasis
+from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.factored import Factors, Found
 from tessella.overlap.points import Grid
 from tessella.overlap.system import LeastSquares, Reduced, assemble
@@ -133,7 +135,17 @@ class Factored(Factors):
         return {"M": M, "M_hat": M_hat, "preconditioned": preconditioned}
 
 
+def _check_inverses(problem: Problem, parts: Parts) -> None:
+    """Refuse additive Schwarz whose local inverses alone would not fit, before anything is made."""
+    basis, solver = parts.basis, parts.solver
+    if not (isinstance(basis, Basis) and isinstance(problem.domain, Box)):
+        return
+    if isinstance(solver, SchwarzCG) and isinstance(parts.filter, Unfiltered):
+        solver.check(basis.decomposition.neighbours() * basis.width)
+
+
 def _blocks(problem: Problem, parts: Parts) -> LeastSquares:
+    _check_inverses(problem, parts)
     system = assemble(problem, parts.basis, parts.collocation.rows(problem, parts.basis))
     jax.block_until_ready(system.M)
     return system

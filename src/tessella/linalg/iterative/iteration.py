@@ -44,13 +44,10 @@ from tessella.machine.arrays import Array, on_device
 from tessella.machine.compiled import compiled
 from tessella.machine.device import preferred
 from tessella.machine.printing import as_written, counted
+from tessella.machine.progress import Progress
 
 SMALLEST_TOLERANCE = 1e-16
 """Positive tolerances below this could never be met in double precision."""
-
-Progress = Callable[[int, int, float], None]
-"""Called with (iterations done, iteration limit, relative residual); during a set-up or a direct
-solve with (parts done, parts, 1), since 1 is the relative residual of x = 0."""
 
 
 class Stop(StrEnum):

@@ -118,6 +118,12 @@ class SchwarzCG(OnNormalEquations):
                 f"threshold relative to the largest eigenvalue, such as 1e-13"
             )
 
+    def check(self, orders: Index) -> None:
+        """Refuse local inverses of these orders that would not fit; what else is needed, `init`
+        knows from the matrix."""
+        if self.blocks == "neighbourhood" and self.pca is None and not self.streamed:
+            _refuse(8 * int(np.sum(orders.astype(np.int64) ** 2)), len(orders), self.blocks)
+
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> SchwarzSystem:
         """The Gramian, the local inverses and their sum; refused if they would not fit."""
         checked(A, self.sizes)
@@ -176,14 +182,8 @@ def schwarz_inverse(
     """A = M^T M and A_AS^-1 = sum_j W_j^T A_j^+ W_j, symmetric block matrices."""
     p = pattern(A)
     hoods, coupled = _neighbourhoods(p, blocks)
-    less = (
-        "" if streamed else f", or streamed=True ({gib(_bytes(p, blocks, True))}, slow to set up)"
-    )
-    require(
-        _bytes(p, blocks, streamed),
-        f"additive Schwarz with {len(hoods):,} local inverses (blocks={blocks!r})",
-        f"use fewer features or a smaller overlap, blocks='diagonal', or LSQR with RRQR{less}",
-    )
+    slow = "" if streamed else f" ({gib(_bytes(p, blocks, True))}, slow to set up)"
+    _refuse(_bytes(p, blocks, streamed), len(hoods), blocks, slow)
     G, total = gramian_blocks(A, p), SymmetricBlocks(p, coupled)
     reach = p.reach(hoods)
 
@@ -200,6 +200,15 @@ def schwarz_inverse(
         for j, inverse in zip(part, made, strict=True):
             _add(total, hoods[j], reach[j], inverse)
     return G.freeze(), total.freeze()
+
+
+def _refuse(needed: int, count: int, blocks: Blocks, slow: str = " (slow to set up)") -> None:
+    less = f", or streamed=True{slow}" if slow else ""
+    require(
+        needed,
+        f"additive Schwarz with {count:,} local inverses (blocks={blocks!r})",
+        f"use fewer features or a smaller overlap, blocks='diagonal', or LSQR with RRQR{less}",
+    )
 
 
 def _parts(count: int, streamed: bool) -> Iterator[range]:

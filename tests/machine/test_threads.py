@@ -1,0 +1,83 @@
+"""BLAS threads are given back, whoever asked for one of them, and solves may run side by side."""
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
+
+import tessella as ts
+from tessella.machine.threads import single_threaded_blas
+
+SOLVE = """
+import tessella as ts
+problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+print(float(ts.solve(problem, subdomains=7, features=31, solver="rrqr-lsqr")(0.5)[0]))
+"""
+
+
+def blas():
+    return [
+        library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"
+    ]
+
+
+@pytest.fixture
+def two_threads():
+    with threadpool_limits(2, user_api="blas"):
+        yield blas()
+
+
+def test_overlapping_limits_are_lifted_by_the_last(two_threads):
+    steps = Barrier(2)
+
+    def first():
+        with single_threaded_blas():
+            steps.wait(10)
+            steps.wait(10)
+
+    def second():
+        steps.wait(10)
+        with single_threaded_blas():
+            steps.wait(10)
+            first_is_over.result(10)
+            assert set(blas()) == {1}
+
+    with ThreadPoolExecutor(2) as pool:
+        first_is_over = pool.submit(first)
+        pool.submit(second).result(20)
+    assert blas() == two_threads
+
+
+def test_four_threads_solve_at_once(two_threads):
+    def solve(n):
+        line = ts.Box(x=(0, 1))
+        problem = ts.Problem(line, ts.Equation(-ts.D(x=2), 2.0 * n), [ts.Dirichlet(0.0)])
+        coupling = "interfaces" if n % 2 else "overlap"
+        choices = {"subdomains": 3 + n, "features": 20, "coupling": coupling}
+        return float(ts.solve(problem, **choices)(0.5)[0])
+
+    numbers = [1, 2, 3, 4] * 3
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(solve, numbers))
+    np.testing.assert_allclose(found, np.array(numbers) / 4, rtol=1e-6)
+    assert blas() == two_threads
+
+
+def test_two_processes_share_a_cache(tmp_path):
+    shared = {**os.environ, "TESSELLA_CACHE": str(tmp_path), "JAX_COMPILATION_CACHE_DIR": ""}
+    both = [
+        subprocess.Popen(
+            [sys.executable, "-c", SOLVE], env=shared, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(2)
+    ]
+    for process in both:
+        answer, _ = process.communicate(timeout=120)
+        assert process.returncode == 0
+        assert float(answer) == pytest.approx(0.25, rel=1e-6)
+    assert any(tmp_path.rglob("*"))
