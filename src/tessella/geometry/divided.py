@@ -78,9 +78,7 @@ class Divided(Domain):
         return self.whole.scatter(4096, np.random.default_rng(0))
 
     def _depths(self, points: Array) -> Array:
-        within = np.clip(
-            points, self.lower, self.upper
-        )  # a rounding beyond the end of time is none
+        within = np.clip(points, self.lower, self.upper)  # beyond the end of time by rounding
         return np.stack([shape.signed_distance(within) for _, shape in self.shapes])
 
     def depth(self, region: str, points: Array) -> Array:
