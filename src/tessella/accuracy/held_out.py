@@ -9,6 +9,8 @@ from functools import partial
 import numpy as np
 
 from tessella.accuracy import tuning
+from tessella.geometry.box import Box
+from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
@@ -66,6 +68,24 @@ def _on(
         count //= tuning.CONTINUED
     sample = partial(domain.scatter_on, count=count, draw=draw, around=domain)
     return condition.places(domain, sample)
+
+
+def on_edges(condition: Condition, domain: Domain) -> Array:
+    """Where the faces of a box that a condition holds on meet others: the middles of their edges
+    and their corners."""
+    nothing = np.zeros((0, domain.dimension))
+    if not isinstance(domain, Box) or isinstance(condition, PointCondition | IntegralCondition):
+        return nothing
+    places = domain.grid((3,) * domain.dimension)
+    ends = [
+        (places[:, i] == low) | (places[:, i] == high) if axis not in domain.periodic else False
+        for i, (axis, (low, high)) in enumerate(zip(domain.axes, domain.bounds, strict=True))
+    ]
+    places = places[np.sum(np.broadcast_arrays(*ends), axis=0) > 1]
+    faces = [domain.face(name) for name in condition.faces(domain)]
+    on = [places[places[:, face.axis] == face.position] for face in faces]
+    found = np.concatenate([nothing, *on])
+    return found[condition.chosen(found)] if len(found) else found
 
 
 def where_it_is_peaked(rows: list[Rows], solution: Applied) -> list[Rows]:

@@ -133,6 +133,10 @@ WORTH = 4.0
 STALLED, TIMES = 1.3, 3
 """The refinement ends after so many steps in a row that lower the residual by less than this."""
 
+HOPELESS = 4.0
+"""A step that is predicted to take this many times the time that is left is not begun: predictions
+are off by a factor of two and more."""
+
 CONTRADICTION, LATELY = 1e-3, 4
 """Data of which this part is missed at the end, and half of it so many steps before, contradict
 each other."""

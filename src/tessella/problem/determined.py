@@ -96,7 +96,7 @@ def contradictions(problem: Problem) -> str:
     asked = [
         (condition, field, domain.face(name))
         for condition in problem.conditions
-        if (field := _value_of(condition, problem)) is not None
+        if (field := value_of(condition, problem)) is not None
         for name in condition.faces(domain)
     ]
     for (one, of, face), (other, its, facing) in itertools.combinations(asked, 2):
@@ -121,7 +121,7 @@ def contradictions(problem: Problem) -> str:
     return text
 
 
-def _value_of(condition: Condition, problem: Problem) -> str | None:
+def value_of(condition: Condition, problem: Problem) -> str | None:
     """The unknown whose plain value a condition asks for, if it does and was stated by a person."""
     if isinstance(condition.given, Continued):
         return None

@@ -15,7 +15,7 @@ from tessella.machine.arrays import Array
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.solution.export import Sampled
-from tessella.solution.report import Report, Step, error_norms, finite
+from tessella.solution.report import Report, Step, error_norms, estimated, finite
 from tessella.solution.solution import Solution, check_inside, test_points
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ class Slab:
     error     true error in the slab where the exact solution is known
     reused    whether it was solved with the factors of an earlier slab
     overall   estimated normalised L1 error of all slabs so far together
+    largest   estimated largest error of all slabs so far, in parts of the spread of them together
     """
 
     end: float
@@ -47,6 +48,7 @@ class Slab:
     reused: bool
     seconds: float
     overall: float | None = None
+    largest: float | None = None
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,15 @@ class MarchReport:
     def error_estimate(self) -> float | None:
         """Of all slabs together, in parts of the spread of the whole."""
         return self.slabs[-1].overall
+
+    @property
+    def largest_error_estimate(self) -> float | None:
+        """At the worst point of all slabs, in the same unit."""
+        return self.slabs[-1].largest
+
+    def estimate_in(self, norm: str | None) -> float | None:
+        """The estimate of the largest error, or else of the mean one."""
+        return self.largest_error_estimate if norm == "largest" else self.error_estimate
 
     @property
     def stopped_early(self) -> bool:
@@ -129,6 +140,7 @@ class MarchReport:
             "advice": self.advice,
             "error": self.error,
             "error_estimate": self.error_estimate,
+            "largest_error_estimate": self.largest_error_estimate,
             "seconds": self.seconds,
             "peak_memory_mib": self.peak_memory_mib,
             "tolerance": self.tolerance,
@@ -156,7 +168,8 @@ class MarchReport:
         )
         yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
         if self.error_estimate is not None:
-            yield "error estimate", f"{self.error_estimate:.1e} normalised L1 of all slabs"
+            told = estimated(self.error_estimate, self.largest_error_estimate)
+            yield "error estimate", f"{told} of all slabs"
         if self.error is None:
             yield "error", "unknown: the problem has no exact solution"
         else:

@@ -20,7 +20,16 @@ from typing import Any
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import Look, apart, at_end, compare, look, own_error
+from tessella.accuracy.estimate import (
+    Errors,
+    Look,
+    apart,
+    at_end,
+    compare,
+    largest_error,
+    look,
+    own_error,
+)
 from tessella.accuracy.held_out import held_out, where_it_is_peaked
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
@@ -108,7 +117,7 @@ def march(
     if found.report.stop_reason != "tolerance met":
         told = f"first slab: {found.report.stop_reason}, {found.report.advice}"
         report = dataclasses.replace(report, advice="; ".join(filter(None, (told, report.advice))))
-    return dataclasses.replace(marched, report=_verdict(report, chosen.tol))
+    return dataclasses.replace(marched, report=_verdict(report, chosen.tol, chosen.norm))
 
 
 def march_with(
@@ -168,9 +177,9 @@ def _first_parts(
     return moved.parts(first), None
 
 
-def _verdict(report: MarchReport, tol: float | None) -> MarchReport:
+def _verdict(report: MarchReport, tol: float | None, norm: str | None) -> MarchReport:
     """Whether everything that has accumulated is below the tolerance, and what to do if not."""
-    estimate = report.error_estimate
+    estimate = report.estimate_in(norm)
     if report.stopped_early or estimate is None or tol is None:
         return report
     if estimate <= tol:
@@ -247,7 +256,9 @@ class _Walk:
         self.figures: list[Slab] = []
         self.moments = np.zeros((4, len(problem.unknowns)))
         """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
-        self.largest, self.first_size = np.zeros(len(problem.unknowns)), 0.0
+        self.largest, self.worst = np.zeros((2, len(problem.unknowns)))
+        """Of all slabs, the largest value and the largest estimated error."""
+        self.first_size = 0.0
         self.lost = self.strayed = self.missed = 0.0
         """What all slabs so far have lost at their ends, what poorer ones have, and the largest
         part of some data that a slab misses."""
@@ -259,7 +270,11 @@ class _Walk:
         seen = look(solution, where_it_is_peaked(rows, solution))
         guess = self._estimated(seen, bounds)
         overall = self._overall(seen, guess, bounds)
-        report = dataclasses.replace(solution.report, error_estimate=guess)
+        report = dataclasses.replace(
+            solution.report,
+            error_estimate=guess and guess.mean,
+            largest_error_estimate=guess and guess.largest,
+        )
         self.solutions.append(dataclasses.replace(solution, report=report))
         misfits = {defect.rows.source.name: defect.missed for defect in seen.defects}
         self.figures.append(
@@ -267,11 +282,12 @@ class _Walk:
                 bounds[1],
                 seen.loss,
                 {c.name: misfits[c.name] for c in starts(solution.problem)},
-                guess,
+                guess and guess.mean,
                 report.error,
                 self.fine.reused,
                 time.perf_counter() - start,
-                overall,
+                overall and overall.mean,
+                overall and overall.largest,
             )
         )
         self._check_size(seen, bounds)
@@ -285,22 +301,25 @@ class _Walk:
             raise UnstableError(f"the solution has grown {size / self.first_size:.0e} times")
 
     def _overall(
-        self, seen: Look, guess: float | None, bounds: tuple[float, float]
-    ) -> float | None:
+        self, seen: Look, guess: Errors | None, bounds: tuple[float, float]
+    ) -> Errors | None:
         """The estimate for all slabs so far together, in parts of the spread of the whole: what is
         left of an error in the last slab says little of those before."""
         u, shares, length = seen.inside, seen.rows[0].shares, bounds[1] - bounds[0]
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
         own = unit(np.sqrt(np.maximum(square - mean**2, 0.0)), np.max(np.abs(u), axis=0))
-        self.moments += length * np.stack([np.ones_like(mean), mean, square, (guess or 0.0) * own])
+        lost, worst = guess or (0.0, 0.0)
+        self.moments += length * np.stack([np.ones_like(mean), mean, square, lost * own])
         self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
+        self.worst = np.maximum(self.worst, worst * own)
         if guess is None:
             return None
         time_, mean, square, error = self.moments
         spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
-        return float(np.max(error / time_ / unit(spread, self.largest)))
+        parts = (error / time_, self.worst) / unit(spread, self.largest)
+        return Errors(*map(float, np.max(parts, axis=1)))
 
-    def _estimated(self, seen: Look, bounds: tuple[float, float]) -> float | None:
+    def _estimated(self, seen: Look, bounds: tuple[float, float]) -> Errors | None:
         """Of everything so far. A slab loses what separates it from a poorer one with the same
         start, times the ratio of their residuals; what it loses at its end is carried on, and grows
         or fades as the errors of a poorer march do that goes its own way."""
@@ -315,13 +334,14 @@ class _Walk:
             fresh = again.step(self.blind, bounds)
         found = compare(seen, look(fresh, seen.rows))
         self.missed = max(self.missed, found.missed)
-        far = apart(seen, stray(seen.rows[0].points).reshape(seen.inside.shape))
+        astray = stray(seen.rows[0].points).reshape(seen.inside.shape)
+        far = apart(seen, astray)
         error = own_error(found)
         estimate = max(error + self.growth(far, found.difference) * self.lost, self.missed)
         end = at_end(seen, fresh)
         self.strayed += end
         self.lost += end * error / max(found.difference, error)
-        return estimate
+        return Errors(estimate, largest_error(seen, astray, estimate))
 
     def growth(self, far: float, fresh: float) -> float:
         """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1

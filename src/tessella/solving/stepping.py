@@ -78,7 +78,7 @@ def step_to(
     chosen, before, slow = walk.choose(), math.inf, 0
     while True:
         marched = walk.march(chosen)
-        estimate = marched.report.error_estimate
+        estimate = marched.report.estimate_in(method.norm)
         if estimate is None or marched.report.stopped_early:
             return marched, False, f"{marched.report.stop_reason}; {marched.report.advice}"
         if estimate <= method.tol:
