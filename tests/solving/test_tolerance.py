@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +13,8 @@ from tessella.accuracy import estimate, tuning
 from tessella.accuracy.defects import defects, loss
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.tuning import FEATURES
+from tessella.machine import threads
+from tessella.machine.threads import OutOfTimeError
 from tessella.overlap.points import Grid
 from tessella.solving import tolerance
 
@@ -215,6 +218,55 @@ def test_running_out_of_patience_keeps_the_best_and_says_so():
     assert solution.report.stop_reason == "tolerance not met"
     assert "out of patience" in solution.report.advice and "raise `patience`" in str(solution)
     assert np.all(np.isfinite(solution([[0.5]])))
+
+
+def a_step(problem, plan):
+    tiling = ts.Tiling(problem.domain, plan.subdomains)
+    features = ts.RandomFeatures(plan.features // 2, activation="sin")
+    return run_with(problem, ts.CellBasis(tiling, features))
+
+
+def test_the_time_that_was_given_is_used(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    clock.perf_counter = lambda: clock.now
+    for module in (tolerance, threads):
+        monkeypatch.setattr(module, "time", clock)
+
+    def engine(problem, plan):
+        solution = a_step(problem, plan)
+        clock.now += 1.0
+        return solution
+
+    found = tolerance.refine(oscillation(), 1e-13, engine, patience=1.5)
+    assert len(found.steps) == 2 and not found.met
+    assert "out of patience" in found.reason and "2 of 2 s are spent" in found.reason
+
+
+def test_a_solution_does_not_confirm_itself():
+    alike = []
+
+    def engine(problem, plan):
+        alike.append(alike[0] if alike else a_step(problem, plan))
+        return alike[-1]
+
+    found = tolerance.refine(oscillation(), 1e-3, engine)
+    assert len(alike) > 1 and not found.met and found.errors is None
+
+
+def test_a_step_that_is_ended_leaves_the_best_one():
+    made = []
+
+    def engine(problem, plan):
+        if len(made) == 2:
+            raise OutOfTimeError
+        made.append(a_step(problem, plan))
+        return made[-1]
+
+    found = tolerance.refine(oscillation(), 1e-13, engine)
+    assert found.solution in made and len(found.steps) == 2
+    assert found.reason.startswith("out of patience") and found.errors is not None
+    with pytest.raises(OutOfTimeError):
+        tolerance.refine(oscillation(), 1e-13, engine)
 
 
 def test_a_problem_that_leaves_a_constant_open_is_refused():

@@ -96,6 +96,9 @@ FEATURES = {
 START = {1: 1, 2: 2, 3: 1}
 """The rung of that ladder on which a refinement begins."""
 
+FEWEST, FEWEST_ON_SHAPES = {1: 4, 2: 2, 3: 2}, {1: 4, 2: 4, 3: 2}
+"""Cells along the longest axis on which a refinement begins, by dimension."""
+
 STRIDE = 2
 """Rungs climbed at once, unless one is predicted to be enough."""
 

@@ -31,7 +31,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
-from tessella.machine.threads import single_threaded_blas
+from tessella.machine.threads import OutOfTimeError, single_threaded_blas, until
 from tessella.overlap.points import Rows
 from tessella.problem.determined import contradictions, leaves_open, missing_conditions
 from tessella.problem.problem import Problem
@@ -46,12 +46,8 @@ def _cut_alike(one: Solution, other: Solution) -> bool:
     return one.basis.decomposition == other.basis.decomposition
 
 
-Engine = Callable[[Problem, Plan, Progress], Solution]
-"""Solves the problem with a plan; it calls the last one between its parts, which may end it."""
-
-
-class OutOfPatienceError(Exception):
-    """The time that was given is over."""
+Engine = Callable[[Problem, Plan], Solution]
+"""Solves the problem with a plan."""
 
 
 @dataclass(frozen=True)
@@ -78,13 +74,13 @@ def refine(
     walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress, norm)
     try:
         reason = walk.go()
-    except (OutOfPatienceError, MemoryError, KeyboardInterrupt, ValueError) as error:
+    except (OutOfTimeError, MemoryError, KeyboardInterrupt, ValueError) as error:
         if not walk.steps:
             raise
         why = {
             KeyboardInterrupt: "interrupted",
             MemoryError: f"no memory: {error}",
-            OutOfPatienceError: walk.impatient(),
+            OutOfTimeError: walk.impatient(),
         }
         reason = why.get(type(error), f"no finer: {error}")
     if walk.met:
@@ -214,11 +210,6 @@ class _Walk:
     def _spent(self) -> float:
         return time.perf_counter() - self.started
 
-    def _within_time(self, done: int, parts: int, residual: float) -> None:
-        """Ends a step when time is over, once there is a solution to keep."""
-        if self.steps and self._spent() > self.patience:
-            raise OutOfPatienceError
-
     def impatient(self, expected: float | None = None) -> str:
         spent, given = self._spent(), self.patience
         if expected is None:
@@ -275,7 +266,8 @@ class _Walk:
         """
         watch = Stopwatch()
         with watch.phase("step"):
-            solution = self.last = self.engine(self.problem, plan, self._within_time)
+            with until(self.started + self.patience if self.steps else math.inf):
+                solution = self.last = self.engine(self.problem, plan)
             found = self._judge(solution)
         if change != "bandwidth":
             self.by_structure = self.errors or Errors(0.0, 0.0)
@@ -313,7 +305,8 @@ class _Walk:
         return found.other_residual / max(found.residual, 1e-300)
 
     def _judge(self, solution: Solution) -> Judgement:
-        """A solution compared with the best one so far, whose estimate follows."""
+        """A solution compared with the best one so far, whose estimate follows: nothing does from
+        one that is the same."""
         self.seen = look(solution, self.rows)
         self.shares.append(self.seen.share)
         if not self.steps:
@@ -321,7 +314,8 @@ class _Walk:
             return Judgement(own, math.inf, math.nan)
         found = compare(self.seen, self.best_seen)
         span = max(found.gain, 1 / max(found.gain, 1e-300))
-        if found.gain > 1 or span < self.span:
+        same = found.difference == 0 and found.residual == found.other_residual > 0
+        if not same and (found.gain > 1 or span < self.span):
             self.span, self.errors = span, found.errors
             self.far = found.difference > tuning.NONE or span > tuning.FAR
         return found
@@ -370,9 +364,9 @@ def solve_to(problem: Problem, method: Method, progress: Progress | None) -> Sol
     with on_the_cpu(True):
         shelf = Shelf()
 
-    def engine(blind: Problem, plan: Plan, between: Progress) -> Solution:
+    def engine(blind: Problem, plan: Plan) -> Solution:
         with on_the_cpu(plan.work() < tuning.GPU_WORK):
-            return run(blind, planned(blind, plan, method), shelf=shelf, progress=between)
+            return run(blind, planned(blind, plan, method), shelf=shelf)
 
     if problem.exact_function is not None:
         few = problem.domain.scatter(2, np.random.default_rng(method.seed or 0))
