@@ -27,7 +27,7 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import Defect, balanced, defects, in_cells, loss
-from tessella.accuracy.held_out import SEED, held_out, on_edges
+from tessella.accuracy.held_out import SEED, corners, held_out, on_edges
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
@@ -62,13 +62,6 @@ class Look(NamedTuple):
         spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
         return unit(np.maximum(spread, tuning.FLAT * span), np.max(np.abs(u), axis=0))
 
-    @property
-    def share(self) -> float:
-        """Which part of all data is missed, weighed alike."""
-        weights = self.solution.report.weights
-        given = loss([d._replace(missed=d.given) for d in self.defects], weights)
-        return self.loss / given if given > 0 else 0.0
-
 
 def look(solution: Solution, rows: Sequence[Rows]) -> Look:
     inside = rows[0].points
@@ -87,19 +80,26 @@ def apart(fine: Look, others: Array) -> float:
     return float(np.max(difference / fine.spread))
 
 
-def farthest(fine: Look, inside: Array, edge: Array | None = None) -> float:
-    """The largest distance of other values, in the same unit."""
-    difference = np.max(np.abs(fine.inside - inside), axis=0)
-    if edge is not None:
-        difference = np.maximum(difference, np.max(np.abs(fine.edge - edge), axis=0))
-    return float(np.max(difference / fine.spread))
+def farthest(fine: Look, other: Solution, inside: Array, edge: Array | None = None) -> float:
+    """The largest distance of another solution with these values inside and on the boundary, in the
+    same unit; also at the corners of cells, which nothing but one cell's features reaches."""
+    x = corners(fine.solution.problem.domain, fine.solution.basis.decomposition)
+    pairs = [(fine.inside, inside), *([] if edge is None else [(fine.edge, edge)])]
+    if len(x):
+        u, v = (solution(x).reshape(len(x), -1) for solution in (fine.solution, other))
+        pairs.append((u, v))
+    most = [np.max(np.abs(one - another), axis=0) for one, another in pairs]
+    return float(np.max(np.max(most, axis=0) / fine.spread))
 
 
 def wrong_values(seen: Look) -> float:
-    """The most that is missed of a value that a condition asks for, which is the error there; edges
-    of its faces included, in parts of the spread."""
-    solution, worst = seen.solution, 0.0
-    problem, spread = solution.problem, seen.spread
+    """The most that is missed of a value that a condition asks for, which is the error there, edges
+    of its faces included; and half of the largest jump between cells. In parts of the spread."""
+    solution, spread = seen.solution, seen.spread
+    problem = solution.problem
+    jumps = solution.report.jumps or {}
+    worst = max((d["max"] / 2 for n, d in jumps.items() if n.startswith("value")), default=0.0)
+    worst /= float(np.max(spread))
     for part, *_, most in seen.defects:
         condition = part.source
         field = value_of(condition, problem) if isinstance(condition, Condition) else None
@@ -140,10 +140,10 @@ class Errors(NamedTuple):
         return Errors(*map(max, self, others))
 
 
-def largest_error(seen: Look, others: Array, mean: float) -> float:
-    """The largest error where the mean one is known: it sticks out as far as the distance of other
-    values inside does, and values that are asked for are missed by no more."""
-    peak = farthest(seen, others) / max(apart(seen, others), 1e-300)
+def largest_error(seen: Look, other: Solution, inside: Array, mean: float) -> float:
+    """The largest error where the mean one is known: it sticks out as far as the distance of
+    another solution with these values inside does. Where values are asked for, it is known."""
+    peak = farthest(seen, other, inside) / max(apart(seen, inside), 1e-300)
     return max(mean * max(peak, 1.0), wrong_values(seen))
 
 
@@ -217,7 +217,7 @@ def compare(one: Look, other: Look) -> Judgement:
         loss(other.defects, weights),
         apart(one, other.inside),
         seen,
-        farthest=farthest(one, other.inside, other.edge),
+        farthest=farthest(one, other.solution, other.inside, other.edge),
         peaks=(peaks[0], peaks[1]),
     )
     better = one if found.gain > 1 else other
@@ -245,6 +245,29 @@ def _missed(look: Look) -> float:
         if given > tuning.SIGNIFICANT * float(made) * large:
             worst = max(worst, missed / given)
     return worst
+
+
+def unmet(look: Look) -> tuple[float, str]:
+    """The largest part of a statement that a solution does not meet, and which one: of what is
+    given or cancels in an equation, of what is given or made of the solution in a condition or
+    where cells meet."""
+    solution, found = look.solution, [(0.0, "")]
+    problem, large = solution.problem, float(np.max(np.abs(look.inside)))
+    k = 1 / (problem.domain.upper - problem.domain.lower)
+    for part, missed, given, _ in look.defects:
+        source = part.source
+        if isinstance(source, IntegralCondition):
+            continue
+        if isinstance(source, Equation):
+            size = max(given, balanced(solution, part))
+        else:
+            made = operator_sizes(problem, source.operator, part.points, part.normals, k).max()
+            size = max(given, float(made) * large)
+        found.append((missed / size if size > 0 else 0.0, source.name))
+    for name, jump in (solution.report.jumps or {}).items():
+        size = large * (float(k.max()) if name.startswith("normal") else 1.0)
+        found.append((jump["rms"] / size if size > 0 else 0.0, f"{name} across faces"))
+    return max(found)
 
 
 def disagreement(error: dict[str, float] | None, estimate: float | None) -> str:

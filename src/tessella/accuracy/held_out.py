@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from functools import partial
@@ -9,9 +10,11 @@ from functools import partial
 import numpy as np
 
 from tessella.accuracy import tuning
+from tessella.cells.tiling import Tiling
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
+from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Equation, Problem
@@ -86,6 +89,17 @@ def on_edges(condition: Condition, domain: Domain) -> Array:
     on = [places[places[:, face.axis] == face.position] for face in faces]
     found = np.concatenate([nothing, *on])
     return found[condition.chosen(found)] if len(found) else found
+
+
+def corners(domain: Domain, cells: Decomposition) -> Array:
+    """Just inside the corners of cells side by side, of many cells of some."""
+    if not isinstance(cells, Tiling):
+        return np.zeros((0, domain.dimension))
+    chosen = np.random.default_rng(SEED + 3).permutation(cells.count)[: tuning.CORNERED]
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=domain.dimension)))
+    inner = tuning.BESIDE_CORNERS * signs * cells.half_widths[chosen][:, None]
+    x = (cells.centres[chosen][:, None] + inner).reshape(-1, domain.dimension)
+    return x[domain.contains(x)]
 
 
 def where_it_is_peaked(rows: list[Rows], solution: Applied) -> list[Rows]:

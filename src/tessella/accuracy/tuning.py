@@ -24,6 +24,9 @@ IN_A_SLAB = 0.25
 CONTINUED = 64
 """So many times fewer where the data are the end of a slab of time, which features resolve."""
 
+CORNERED, BESIDE_CORNERS = 256, 0.99
+"""Cells whose corners are looked at for the largest error, and where, in parts of half a cell."""
+
 HELD, NARROW_PART = 0.9, 0.02
 """Data are peaked if so much of their square is held by so small a part of the points."""
 
@@ -141,8 +144,8 @@ HOPELESS = 4.0
 are off by a factor of two and more."""
 
 CONTRADICTION, LATELY = 1e-3, 4
-"""Data of which this part is missed at the end, and half of it so many steps before, contradict
-each other."""
+"""If more is asked for than determines a solution, data of which this part is missed, and less than
+twice as much so many steps before, contradict each other."""
 
 BANDWIDTHS = (0.7, 1.0, 1.4)
 """Multiples of the default bandwidth that are tried once."""

@@ -341,7 +341,7 @@ class _Walk:
         end = at_end(seen, fresh)
         self.strayed += end
         self.lost += end * error / max(found.difference, error)
-        return Errors(estimate, largest_error(seen, astray, estimate))
+        return Errors(estimate, largest_error(seen, stray, astray, estimate))
 
     def growth(self, far: float, fresh: float) -> float:
         """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1

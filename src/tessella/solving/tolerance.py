@@ -22,7 +22,7 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import in_cells
-from tessella.accuracy.estimate import Errors, Judgement, Look, compare, disagreement, look
+from tessella.accuracy.estimate import Errors, Judgement, Look, compare, disagreement, look, unmet
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.marking import coarse_axes, split
 from tessella.cells.shelf import Shelf
@@ -33,7 +33,12 @@ from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import OutOfTimeError, single_threaded_blas, until
 from tessella.overlap.points import Rows
-from tessella.problem.determined import contradictions, leaves_open, missing_conditions
+from tessella.problem.determined import (
+    asks_for_much,
+    contradictions,
+    leaves_open,
+    missing_conditions,
+)
 from tessella.problem.problem import Problem
 from tessella.solution.report import Step, error_norms
 from tessella.solution.solution import Solution, test_points
@@ -80,7 +85,7 @@ def refine(
         why = {
             KeyboardInterrupt: "interrupted",
             MemoryError: f"no memory: {error}",
-            OutOfTimeError: walk.impatient(),
+            OutOfTimeError: walk.doubt() or walk.impatient(),
         }
         reason = why.get(type(error), f"no finer: {error}")
     if walk.met:
@@ -150,8 +155,8 @@ class _Walk:
         tol: float,
         engine: Engine,
         patience: float,
-        progress: Progress | None,
-        norm: str,
+        progress: Progress | None = None,
+        norm: str = MEAN,
     ) -> None:
         self.problem, self.tol, self.engine = problem, tol, engine
         self.patience, self.progress, self.norm = patience, progress, norm
@@ -167,8 +172,10 @@ class _Walk:
         """The last estimates from other features or subdomains."""
         self.slow, self.whole = 0, math.inf
         """Steps in a row that gained little, and the error that subdomains saw before a split."""
-        self.shares: list[float] = []
-        """Which part of all data every step missed."""
+        self.much = asks_for_much(problem)
+        self.unmet: list[tuple[float, str]] = []
+        """Where data may contradict each other: which part of a statement every step missed most,
+        and of which one."""
         self.compiling = self.rate = 0.0
         """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
@@ -179,7 +186,7 @@ class _Walk:
 
     @property
     def met(self) -> bool:
-        return self.estimate is not None and self.estimate <= self.tol
+        return self.estimate is not None and self.estimate <= self.tol and not self._missing()
 
     def go(self) -> str:
         """Refine until the tolerance is met; else the reason why not."""
@@ -191,9 +198,11 @@ class _Walk:
             following = richer or self._finer(plan)
             if self.slow >= tuning.TIMES:
                 return self._stalled()
+            if contradiction := self._contradiction():
+                return contradiction
             expected = self.compiling + self.rate * following.work()
             if expected > tuning.HOPELESS * (self.patience - self._spent()):
-                return self._doubt() or self.impatient(expected)
+                return self.doubt() or self.impatient(expected)
             gain = self._take(following, "features" if richer else "subdomains")
             plan = following
             self.slow = self.slow + 1 if gain < tuning.STALLED else 0
@@ -308,7 +317,8 @@ class _Walk:
         """A solution compared with the best one so far, whose estimate follows: nothing does from
         one that is the same."""
         self.seen = look(solution, self.rows)
-        self.shares.append(self.seen.share)
+        if self.much:
+            self.unmet.append(unmet(self.seen))
         if not self.steps:
             own = self.seen.loss
             return Judgement(own, math.inf, math.nan)
@@ -322,19 +332,28 @@ class _Walk:
 
     def surest(self) -> tuple[Solution, Errors | None]:
         """The solution with the smallest estimate: a smaller residual can come with a larger error
-        where the solution is singular."""
-        return (self.best, None) if self.lowest is None else self.lowest[1:]
+        where the solution is singular. It is off by what it misses at least."""
+        if self.lowest is None:
+            return self.best, None
+        _, solution, errors = self.lowest
+        part = self.unmet[-1][0] if self._missing() else 0.0
+        return solution, errors.at_least(Errors(part, part))
 
-    def _doubt(self) -> str:
+    def doubt(self) -> str:
         """A word on problems that ask for too much or for too little."""
         return self._contradiction() or self._open()
 
+    def _missing(self) -> bool:
+        """Whether part of some data is missed, of late no less than before."""
+        late = self.unmet[-tuning.LATELY :]
+        return len(late) > 1 and late[-1][0] > max(tuning.CONTRADICTION, late[0][0] / 2)
+
     def _contradiction(self) -> str:
-        late = self.shares[-tuning.LATELY :]
-        if len(late) < tuning.LATELY or not late[-1] > max(tuning.CONTRADICTION, late[0] / 2):
+        if len(self.unmet) < tuning.LATELY or not self._missing():
             return ""
+        part, name = self.unmet[-1]
         return (
-            f"{min(late[-1], 1.0):.1%} of the data are not met, and refining does not change that: "
+            f"{min(part, 1.0):.1%} of {name!r} is missed, and refining does not change that: "
             f"equations, conditions and measurements contradict each other; check them"
         )
 
@@ -349,7 +368,7 @@ class _Walk:
         )
 
     def _stalled(self) -> str:
-        return self._doubt() or (
+        return self.doubt() or (
             "stalled: the residual no longer falls with features or subdomains, because of "
             "rounding, because the solution is not smooth (see enrichment), or because equation "
             "and conditions contradict each other"
