@@ -1,6 +1,7 @@
 """A tolerance instead of numbers: estimates that can be trusted, choices that never peek."""
 
 import dataclasses
+import itertools
 import math
 from types import SimpleNamespace
 
@@ -251,6 +252,21 @@ def test_a_solution_does_not_confirm_itself():
 
     found = tolerance.refine(oscillation(), 1e-3, engine)
     assert len(alike) > 1 and not found.met and found.errors is None
+
+
+@pytest.mark.parametrize(("c", "power"), [(0.3777, 2.5), (0.61, 2.2)])
+def test_a_split_where_it_does_not_matter_proves_nothing(c, power):
+    """The source is a root, one end of which no point sees: a split beside it changes nothing."""
+    u = lambda p: np.abs(p[:, 0] - c) ** power  # noqa: E731
+    source = lambda p: power * (power - 1) * np.abs(p[:, 0] - c) ** (power - 2)  # noqa: E731
+    equation = ts.Equation(ts.D(x=2), source)
+    rough = ts.Problem(ts.Box(x=(0, 1)), equation, [ts.Dirichlet(u)], exact=u)
+    report = ts.solve(rough, tol=1e-6).report
+    assert report.stop_reason == "tolerance met"
+    assert report.error["l1_normalised"] <= 3e-6
+    falls = [b.estimate / a.estimate for a, b in itertools.pairwise(report.refinement[1:])]
+    gains = [b.residual / a.residual for a, b in itertools.pairwise(report.refinement[1:])]
+    assert all(f >= 0.9 * min(g, 1) / tuning.ALIKE for f, g in zip(falls, gains, strict=True))
 
 
 def test_a_step_that_is_ended_leaves_the_best_one():

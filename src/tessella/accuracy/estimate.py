@@ -139,6 +139,9 @@ class Errors(NamedTuple):
     def at_least(self, others: Errors) -> Errors:
         return Errors(*map(max, self, others))
 
+    def times(self, factor: float) -> Errors:
+        return Errors(self.mean * factor, self.largest * factor)
+
 
 def largest_error(seen: Look, other: Solution, inside: Array, mean: float) -> float:
     """The largest error where the mean one is known: it sticks out as far as the distance of

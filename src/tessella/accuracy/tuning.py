@@ -130,8 +130,8 @@ NONE, FAR = 0.05, 1e4
 worse one is none, or too bad to say how good the better one is. Other bandwidths say more."""
 
 ALIKE = 3.0
-"""Other bandwidths on the same cells of different size miss the same things: they lower an estimate
-by this factor at most."""
+"""Solutions may miss the same things. Other bandwidths on the same cells of different size lower an
+estimate by this factor at most, other steps by this factor more than the residual."""
 
 WORTH = 4.0
 """Features that lower the residual by less than this were not what was missing."""

@@ -281,8 +281,7 @@ class _Walk:
         if change != "bandwidth":
             self.by_structure = self.errors or Errors(0.0, 0.0)
         elif not solution.basis.decomposition.equal and self.errors is not None:
-            before = Errors(*(error / tuning.ALIKE for error in self.by_structure))
-            self.errors = self.errors.at_least(before)
+            self.errors = self.errors.at_least(self.by_structure.times(1 / tuning.ALIKE))
         if found.gain > 1:
             self.best, self.best_seen = solution, self.seen
         lowest = math.inf if self.lowest is None else self.lowest[0]
@@ -315,7 +314,8 @@ class _Walk:
 
     def _judge(self, solution: Solution) -> Judgement:
         """A solution compared with the best one so far, whose estimate follows: nothing does from
-        one that is the same."""
+        one that is the same, and little from one that was split where it does not matter. So an
+        estimate falls by little more than the residual does."""
         self.seen = look(solution, self.rows)
         if self.much:
             self.unmet.append(unmet(self.seen))
@@ -326,7 +326,11 @@ class _Walk:
         span = max(found.gain, 1 / max(found.gain, 1e-300))
         same = found.difference == 0 and found.residual == found.other_residual > 0
         if not same and (found.gain > 1 or span < self.span):
-            self.span, self.errors = span, found.errors
+            errors = found.errors
+            if self.errors is not None and not self.far:
+                fall = (found.share if found.gain > 1 else 1.0) / tuning.ALIKE
+                errors = errors.at_least(self.errors.times(fall))
+            self.span, self.errors = span, errors
             self.far = found.difference > tuning.NONE or span > tuning.FAR
         return found
 
