@@ -204,27 +204,31 @@ def own_error(found: Judgement) -> float:
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:
     """Compare two discretisations at points neither has seen."""
     rows = held_out(solution.problem) if rows is None else rows
-    return compare(look(solution, rows), look(other, rows))
+    return compare(look(solution, rows), look(other, rows), largest=True)
 
 
-def compare(one: Look, other: Look) -> Judgement:
-    """The same for solutions that have been looked at, weighed as in the first one's loss."""
+def compare(one: Look, other: Look, largest: bool = False) -> Judgement:
+    """The same for solutions that have been looked at, weighed as in the first one's loss; their
+    `errors` only if the largest one is looked for."""
     weights = one.solution.report.weights
     seen = None
     if not all(x.solution.basis.decomposition.equal for x in (one, other)):
         norms = [float(np.linalg.norm(in_cells(x.solution, x.rows))) for x in (one, other)]
         seen = norms[0], norms[1]
-    peaks = [loss([d._replace(missed=d.most) for d in x.defects], weights) for x in (one, other)]
     found = Judgement(
-        loss(one.defects, weights),
-        loss(other.defects, weights),
-        apart(one, other.inside),
-        seen,
-        farthest=farthest(one, other.solution, other.inside, other.edge),
-        peaks=(peaks[0], peaks[1]),
+        loss(one.defects, weights), loss(other.defects, weights), apart(one, other.inside), seen
     )
     better = one if found.gain > 1 else other
-    return dataclasses.replace(found, missed=_missed(better), wrong=wrong_values(better))
+    found = dataclasses.replace(found, missed=_missed(better))
+    if not largest:
+        return found
+    peaks = [loss([d._replace(missed=d.most) for d in x.defects], weights) for x in (one, other)]
+    return dataclasses.replace(
+        found,
+        farthest=farthest(one, other.solution, other.inside, other.edge),
+        peaks=(peaks[0], peaks[1]),
+        wrong=wrong_values(better),
+    )
 
 
 def _missed(look: Look) -> float:

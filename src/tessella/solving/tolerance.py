@@ -322,7 +322,7 @@ class _Walk:
         if not self.steps:
             own = self.seen.loss
             return Judgement(own, math.inf, math.nan)
-        found = compare(self.seen, self.best_seen)
+        found = compare(self.seen, self.best_seen, largest=True)
         span = max(found.gain, 1 / max(found.gain, 1e-300))
         same = found.difference == 0 and found.residual == found.other_residual > 0
         if not same and (found.gain > 1 or span < self.span):
