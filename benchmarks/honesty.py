@@ -8,7 +8,6 @@ and of the largest error that are off by more than 10.
 
 from __future__ import annotations
 
-import math
 import time
 from itertools import pairwise
 from typing import Any
@@ -31,8 +30,8 @@ KEPT, CLOSE = 3.0, 10.0
 """True errors up to so many tolerances are honest; estimates off by up to this factor are good."""
 
 
-TOLERANCES = 10.0 ** -np.linspace(1, 8, 5)
-"""Between two neighbours one is drawn."""
+DIGITS = np.linspace(1, 8, 5)
+"""Of tolerances: one is drawn between two neighbours."""
 
 
 def true_errors(solution: ts.Solution | ts.Marched) -> tuple[float, float]:
@@ -52,7 +51,7 @@ def drawn(seed: int, number: int) -> tuple[str, str, ts.Problem, list[float]]:
     makers = CLASSES[kind]
     maker = makers[random.integers(len(makers))]
     problem = maker(random)
-    asked = [math.exp(random.uniform(*np.log(pair))) for pair in pairwise(TOLERANCES)]
+    asked = [float(10.0 ** -random.uniform(*pair)) for pair in pairwise(DIGITS)]
     return kind, maker.__name__, problem, asked
 
 
