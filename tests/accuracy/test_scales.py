@@ -7,6 +7,7 @@ import pytest
 import tessella as ts
 from tessella.accuracy.marking import coarse_axes
 from tessella.accuracy.scales import degrees, total_degree
+from tessella.solving.plan import first_plan
 
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 
@@ -91,3 +92,11 @@ def test_a_line_has_one_axis(line_solution):
 @pytest.mark.parametrize(("columns", "d", "degree"), [(9, 1, 9), (50, 2, 10), (36, 3, 6)])
 def test_total_degree(columns, d, degree):
     assert total_degree(columns, d) == pytest.approx(degree)
+
+
+def test_a_shape_in_space_begins_with_few_cells_and_features_come_first():
+    shell = ts.Ball(x=0, y=0, z=0, radius=1) - ts.Ball(x=0.2, y=0, z=0, radius=0.3, name="core")
+    problem = ts.Problem(shell, ts.Equation(-ts.Laplacian(), 1.0), [ts.Dirichlet(0.0)])
+    plan = first_plan(problem)
+    assert plan.subdomains == (2, 2, 2)
+    assert plan.richer().work() < plan.finer((0, 1, 2)).work()

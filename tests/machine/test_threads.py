@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -11,7 +12,8 @@ import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import tessella as ts
-from tessella.machine.threads import single_threaded_blas
+from tessella.machine import threads
+from tessella.machine.threads import OutOfTimeError, in_parallel, single_threaded_blas, until
 
 SOLVE = """
 import tessella as ts
@@ -81,3 +83,20 @@ def test_two_processes_share_a_cache(tmp_path):
         assert process.returncode == 0
         assert float(answer) == pytest.approx(0.25, rel=1e-6)
     assert any(tmp_path.rglob("*"))
+
+
+@pytest.mark.parametrize("flops", [0.0, float("inf")])
+def test_results_come_in_order(flops):
+    assert in_parallel(lambda i: i * i, range(10), flops) == [i * i for i in range(10)]
+
+
+@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize("flops", [0.0, float("inf")])
+def test_nothing_is_begun_when_time_is_over(monkeypatch, cores, flops):
+    monkeypatch.setattr(threads, "CORES", cores)
+    done = []
+    with pytest.raises(OutOfTimeError), until(time.perf_counter() - 1.0):
+        in_parallel(done.append, range(10), flops)
+    assert not done
+    in_parallel(done.append, range(10), flops)
+    assert len(done) == 10

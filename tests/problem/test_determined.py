@@ -8,8 +8,13 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.accuracy.estimate import Judgement, disagreement
-from tessella.problem.determined import contradictions, leaves_open, missing_conditions
+from tessella.accuracy.estimate import Errors, Judgement, disagreement
+from tessella.problem.determined import (
+    asks_for_much,
+    contradictions,
+    leaves_open,
+    missing_conditions,
+)
 from tessella.solving.plan import Plan
 from tessella.solving.tolerance import _Walk
 
@@ -115,19 +120,63 @@ def test_values_that_contradict_each_other_on_an_edge_are_named(
     assert re.search(words, found) if words else found == ""
 
 
+SOME = np.array([[0.3, 0.3], [0.7, 0.4], [0.4, 0.8]])
+
+CONTRADICTORY = {
+    "incompatible source": ts.Problem(SQUARE, POISSON, [ts.Neumann(0.0), ts.MeanZero()]),
+    "on a line": ts.Problem(
+        ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Neumann(0.0), ts.MeanZero()]
+    ),
+    "two conditions on a wall": ts.Problem(
+        SQUARE, POISSON, [ts.Dirichlet(0.0), ts.Neumann(5.0, on="xmin")]
+    ),
+    "three conditions on a line": ts.Problem(
+        ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Dirichlet(), ts.Neumann(3.0, on="xmax")]
+    ),
+    "measured otherwise": ts.Problem(
+        SQUARE, POISSON, [ts.Dirichlet(0.0), ts.Measured(SOME, [1.0, -2.0, 1.0])]
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CONTRADICTORY)
+def test_a_tolerance_names_contradictions_after_few_steps(name):
+    report = ts.solve(CONTRADICTORY[name], tol=1e-3).report
+    assert report.stop_reason == "tolerance not met"
+    assert "is missed, and refining does not change that" in report.advice
+    assert len(report.refinement) <= 5 and report.error_estimate > 1e-3
+
+
+def wave_of(p):
+    return np.cos(np.pi * p[:, 0])
+
+
 @pytest.mark.parametrize(
     "conditions",
     [
         [ts.Neumann(0.0), ts.MeanZero()],
-        [ts.Dirichlet(0.0), ts.Neumann(5.0, on="xmin")],
+        [ts.Neumann(0.0), ts.Dirichlet(wave_of, on=("ymin", "ymax"))],
+        [ts.Dirichlet(wave_of), ts.Measured(SOME, wave_of(SOME))],
     ],
-    ids=["incompatible source", "two conditions on a wall"],
+    ids=["compatible source", "two conditions on walls", "measured"],
 )
-def test_a_tolerance_names_contradictions(conditions):
-    problem = ts.Problem(SQUARE, POISSON, conditions)
-    report = ts.solve(problem, tol=1e-6, patience=6).report
-    assert report.stop_reason == "tolerance not met"
-    assert "of the data are not met, and refining does not change that" in report.advice
+def test_more_than_enough_data_that_agree_are_met(conditions):
+    equation = ts.Equation(-ts.Laplacian(), lambda p: np.pi**2 * wave_of(p))
+    problem = ts.Problem(SQUARE, equation, conditions, exact=wave_of)
+    assert asks_for_much(problem)
+    report = ts.solve(problem, tol=1e-5).report
+    assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-5
+
+
+def test_what_may_contradict_itself():
+    disc = ts.Ball(x=0, y=0, radius=1)
+    plate = ts.Equation(ts.Laplacian() @ ts.Laplacian())
+    assert not asks_for_much(ts.Problem(SQUARE, POISSON, [ts.Dirichlet()]))
+    assert not asks_for_much(ts.Problem(SQUARE, plate, [ts.Dirichlet(), ts.Neumann(0.0)]))
+    assert not asks_for_much(ts.Problem(STRIP, HEAT, [ts.Dirichlet(), ts.Initial(0.0)]))
+    assert asks_for_much(ts.Problem(disc, POISSON, [ts.Dirichlet(), ts.Neumann(0.0)]))
+    assert not asks_for_much(ts.Problem(disc, plate, [ts.Dirichlet(), ts.Neumann(0.0)]))
+    assert asks_for_much(ts.Problem(STRIP, [HEAT, HEAT], [ts.Dirichlet(), ts.Initial(0.0)]))
 
 
 @pytest.mark.parametrize(
@@ -178,19 +227,20 @@ def test_where_a_tolerance_is_missed_the_smallest_estimate_wins():
         """A refinement whose residual falls at every step, whatever the estimate."""
 
         def _judge(self, solution):
-            self.estimate, self.seen = next(estimates), None
+            told, self.seen = next(estimates), None
+            self.errors = None if told is None else Errors(told, told)
             return Judgement(1.0, 2.0, 1.0)
 
     def engine(blind, plan):
         return ts.solve(blind, subdomains=2, features=4, seed=plan.rung)
 
-    walk = Told(problem, 1e-9, engine, 10.0, None)
+    walk = Told(problem, 1e-9, engine, 10.0)
     walk._take(Plan((2,)), "start")
     assert walk.surest() == (walk.best, None)
     for rung in (1, 2, 3):
         walk._take(Plan((2,), rung=rung), "features")
-    solution, estimate = walk.surest()
-    assert (solution.basis.seed, estimate) == (2, 1e-3)
+    solution, errors = walk.surest()
+    assert (solution.basis.seed, errors) == (2, Errors(1e-3, 1e-3))
     assert walk.best.basis.seed == 3
 
 

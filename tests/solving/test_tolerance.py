@@ -1,7 +1,9 @@
 """A tolerance instead of numbers: estimates that can be trusted, choices that never peek."""
 
 import dataclasses
+import itertools
 import math
+from types import SimpleNamespace
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,6 +14,8 @@ from tessella.accuracy import estimate, tuning
 from tessella.accuracy.defects import defects, loss
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.tuning import FEATURES
+from tessella.machine import threads
+from tessella.machine.threads import OutOfTimeError
 from tessella.overlap.points import Grid
 from tessella.solving import tolerance
 
@@ -215,6 +219,70 @@ def test_running_out_of_patience_keeps_the_best_and_says_so():
     assert solution.report.stop_reason == "tolerance not met"
     assert "out of patience" in solution.report.advice and "raise `patience`" in str(solution)
     assert np.all(np.isfinite(solution([[0.5]])))
+
+
+def a_step(problem, plan):
+    tiling = ts.Tiling(problem.domain, plan.subdomains)
+    features = ts.RandomFeatures(plan.features // 2, activation="sin")
+    return run_with(problem, ts.CellBasis(tiling, features))
+
+
+def test_the_time_that_was_given_is_used(monkeypatch):
+    clock = SimpleNamespace(now=0.0)
+    clock.perf_counter = lambda: clock.now
+    for module in (tolerance, threads):
+        monkeypatch.setattr(module, "time", clock)
+
+    def engine(problem, plan):
+        solution = a_step(problem, plan)
+        clock.now += 1.0
+        return solution
+
+    found = tolerance.refine(oscillation(), 1e-13, engine, patience=1.5)
+    assert len(found.steps) == 2 and not found.met
+    assert "out of patience" in found.reason and "2 of 2 s are spent" in found.reason
+
+
+def test_a_solution_does_not_confirm_itself():
+    alike = []
+
+    def engine(problem, plan):
+        alike.append(alike[0] if alike else a_step(problem, plan))
+        return alike[-1]
+
+    found = tolerance.refine(oscillation(), 1e-3, engine)
+    assert len(alike) > 1 and not found.met and found.errors is None
+
+
+@pytest.mark.parametrize(("c", "power"), [(0.3777, 2.5), (0.61, 2.2)])
+def test_a_split_where_it_does_not_matter_proves_nothing(c, power):
+    """The source is a root, one end of which no point sees: a split beside it changes nothing."""
+    u = lambda p: np.abs(p[:, 0] - c) ** power  # noqa: E731
+    source = lambda p: power * (power - 1) * np.abs(p[:, 0] - c) ** (power - 2)  # noqa: E731
+    equation = ts.Equation(ts.D(x=2), source)
+    rough = ts.Problem(ts.Box(x=(0, 1)), equation, [ts.Dirichlet(u)], exact=u)
+    report = ts.solve(rough, tol=1e-6).report
+    assert report.stop_reason == "tolerance met"
+    assert report.error["l1_normalised"] <= 3e-6
+    falls = [b.estimate / a.estimate for a, b in itertools.pairwise(report.refinement[1:])]
+    gains = [b.residual / a.residual for a, b in itertools.pairwise(report.refinement[1:])]
+    assert all(f >= 0.9 * min(g, 1) / tuning.ALIKE for f, g in zip(falls, gains, strict=True))
+
+
+def test_a_step_that_is_ended_leaves_the_best_one():
+    made = []
+
+    def engine(problem, plan):
+        if len(made) == 2:
+            raise OutOfTimeError
+        made.append(a_step(problem, plan))
+        return made[-1]
+
+    found = tolerance.refine(oscillation(), 1e-13, engine)
+    assert found.solution in made and len(found.steps) == 2
+    assert found.reason.startswith("out of patience") and found.errors is not None
+    with pytest.raises(OutOfTimeError):
+        tolerance.refine(oscillation(), 1e-13, engine)
 
 
 def test_a_problem_that_leaves_a_constant_open_is_refused():

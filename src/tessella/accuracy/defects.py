@@ -30,11 +30,13 @@ SEED = 20_031
 
 
 class Defect(NamedTuple):
-    """Of one statement: root mean squares of what is missed and of what is given."""
+    """Of one statement: root mean squares of what is missed and of what is given, and the most that
+    is missed at a point."""
 
     rows: Rows
     missed: float
     given: float
+    most: float
 
 
 def defects(solution: Solution, rows: Sequence[Rows]) -> list[Defect]:
@@ -44,12 +46,13 @@ def defects(solution: Solution, rows: Sequence[Rows]) -> list[Defect]:
         source = part.source
         if isinstance(source, IntegralCondition):
             missed = abs(solution.integral(source.operator) - source.number)
-            found.append(Defect(part, missed, abs(source.number)))
+            found.append(Defect(part, missed, abs(source.number), missed))
             continue
         values = source.values(part.points)
         made = solution.apply(source.operator, part.points, part.normals)
-        missed, given = part.mean((made - values) ** 2), part.mean(values**2)
-        found.append(Defect(part, math.sqrt(missed), math.sqrt(given)))
+        squares, given = (made - values) ** 2, part.mean(values**2)
+        most = float(np.max(squares, initial=0.0))
+        found.append(Defect(part, *map(math.sqrt, (part.mean(squares), given, most))))
     return found
 
 

@@ -10,6 +10,10 @@ Over the gallery (`python -m benchmarks tolerance`) the median is 1.4 times the 
 residual falls a little more slowly than the error does. A coarse solution that is no solution at
 all makes the estimate far too large, and two solutions that miss the same thing make it too small,
 by a factor of three at most there.
+
+The largest error is estimated alike, from the largest distance and the largest residuals. It has
+the unit of the mean one, the spread of the solution. Where a value is given, what is missed of it
+is the error itself: looked at on edges too, where two faces may ask for different values.
 """
 
 from __future__ import annotations
@@ -23,11 +27,12 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import Defect, balanced, defects, in_cells, loss
-from tessella.accuracy.held_out import SEED, held_out, sampler
+from tessella.accuracy.held_out import SEED, corners, held_out, on_edges, sampler
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
-from tessella.problem.conditions import IntegralCondition
+from tessella.problem.conditions import Condition, IntegralCondition
+from tessella.problem.determined import value_of
 from tessella.problem.problem import Equation
 from tessella.solution.report import unit
 from tessella.solution.solution import Solution
@@ -49,11 +54,13 @@ class Look(NamedTuple):
         return loss(self.defects, self.solution.report.weights)
 
     @property
-    def share(self) -> float:
-        """Which part of all data is missed, weighed alike."""
-        weights = self.solution.report.weights
-        given = loss([d._replace(missed=d.given) for d in self.defects], weights)
-        return self.loss / given if given > 0 else 0.0
+    def spread(self) -> Array:
+        """What errors are parts of, for every unknown."""
+        u, shares = self.inside, self.rows[0].shares
+        span = np.ptp(np.concatenate([u, self.edge]), axis=0)
+        mean = np.average(u, axis=0, weights=shares)
+        spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
+        return unit(np.maximum(spread, tuning.FLAT * span), np.max(np.abs(u), axis=0))
 
 
 def look(solution: Solution, rows: Sequence[Rows]) -> Look:
@@ -66,13 +73,42 @@ def look(solution: Solution, rows: Sequence[Rows]) -> Look:
 def apart(fine: Look, others: Array) -> float:
     """The mean distance of other values inside, in parts of the spread: the paper's normalised
     L1, of several unknowns the largest."""
-    u, shares = fine.inside, fine.rows[0].shares
-    difference = np.average(np.abs(u - others), axis=0, weights=shares)
-    span = np.ptp(np.concatenate([u, fine.edge]), axis=0)
-    mean = np.average(u, axis=0, weights=shares)
-    spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
-    spread = np.maximum(spread, tuning.FLAT * span)
-    return float(np.max(difference / unit(spread, np.max(np.abs(u), axis=0))))
+    difference = np.average(np.abs(fine.inside - others), axis=0, weights=fine.rows[0].shares)
+    return float(np.max(difference / fine.spread))
+
+
+def farthest(fine: Look, other: Solution, inside: Array, edge: Array | None = None) -> float:
+    """The largest distance of another solution with these values inside and on the boundary, in the
+    same unit; also at the corners of cells, which nothing but one cell's features reaches."""
+    x = corners(fine.solution.problem.domain, fine.solution.basis.decomposition)
+    pairs = [(fine.inside, inside), *([] if edge is None else [(fine.edge, edge)])]
+    if len(x):
+        u, v = (solution(x).reshape(len(x), -1) for solution in (fine.solution, other))
+        pairs.append((u, v))
+    most = [np.max(np.abs(one - another), axis=0) for one, another in pairs]
+    return float(np.max(np.max(most, axis=0) / fine.spread))
+
+
+def wrong_values(seen: Look) -> float:
+    """The most that is missed of a value that a condition asks for, which is the error there, edges
+    of its faces included; and half of the largest jump between cells. In parts of the spread."""
+    solution, spread = seen.solution, seen.spread
+    problem = solution.problem
+    jumps = solution.report.jumps or {}
+    worst = max((d["max"] / 2 for n, d in jumps.items() if n.startswith("value")), default=0.0)
+    worst /= float(np.max(spread))
+    for part, *_, most in seen.defects:
+        condition = part.source
+        field = value_of(condition, problem) if isinstance(condition, Condition) else None
+        if field is None:
+            continue
+        assert isinstance(condition, Condition)
+        edges = on_edges(condition, problem.domain)
+        if len(edges):
+            most = max(most, float(np.max(np.abs(condition.defect(solution, edges)))))
+        own = problem.unknowns.index(field) if field in problem.unknowns else 0
+        worst = max(worst, most / float(spread[own]))
+    return worst
 
 
 def at_end(seen: Look, other: Solution) -> float:
@@ -87,6 +123,31 @@ def at_end(seen: Look, other: Solution) -> float:
     return float(np.max(np.mean(np.abs(u - v), axis=0) / unit(spread, size)))
 
 
+class Errors(NamedTuple):
+    """Estimates of the mean error, the paper's normalised L1, and of the largest one, both in parts
+    of the spread of the solution."""
+
+    mean: float
+    largest: float
+
+    def asked(self, norm: str) -> float:
+        """The one that a tolerance is asked in."""
+        return self.largest if norm == "largest" else self.mean
+
+    def at_least(self, others: Errors) -> Errors:
+        return Errors(*map(max, self, others))
+
+    def times(self, factor: float) -> Errors:
+        return Errors(self.mean * factor, self.largest * factor)
+
+
+def largest_error(seen: Look, other: Solution, inside: Array, mean: float) -> float:
+    """The largest error where the mean one is known: it sticks out as far as the distance of
+    another solution with these values inside does. Where values are asked for, it is known."""
+    peak = farthest(seen, other, inside) / max(apart(seen, inside), 1e-300)
+    return max(mean * max(peak, 1.0), wrong_values(seen))
+
+
 @dataclass(frozen=True)
 class Judgement:
     """Two solutions of one problem judged by each other; `error` is that of the better one."""
@@ -99,6 +160,11 @@ class Judgement:
     most of the residual comes from the smallest ones, and most of the error may not."""
     missed: float = 0.0
     """Part of the data that the better one does not meet, if large."""
+    farthest: float = 0.0
+    peaks: tuple[float, float] = (0.0, 0.0)
+    """The largest difference, and the residuals of both where they are largest."""
+    wrong: float = 0.0
+    """The most that the better one misses of a value that is asked for."""
 
     @property
     def gain(self) -> float:
@@ -107,10 +173,24 @@ class Judgement:
         return other / max(own, 1e-300)
 
     @property
-    def error(self) -> float:
+    def share(self) -> float:
+        """Which part of the difference is the error of the better one."""
         pairs = [(self.residual, self.other_residual), *([self.seen] if self.seen else ())]
-        share = max(min(pair) / max(pair) if max(pair) > 0 else 1.0 for pair in pairs)
-        return max(tuning.ROUNDING, self.difference * share, self.missed)
+        return max(_ratio(*pair) for pair in pairs)
+
+    @property
+    def error(self) -> float:
+        return max(tuning.ROUNDING, self.difference * self.share, self.missed)
+
+    @property
+    def errors(self) -> Errors:
+        share = max(self.share, _ratio(*self.peaks))
+        return Errors(self.error, max(self.error, self.farthest * share, self.wrong))
+
+
+def _ratio(one: float, other: float) -> float:
+    """Of the smaller to the larger."""
+    return min(one, other) / max(one, other) if max(one, other) > 0 else 1.0
 
 
 def own_error(found: Judgement) -> float:
@@ -122,11 +202,12 @@ def own_error(found: Judgement) -> float:
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:
     """Compare two discretisations at points neither has seen."""
     rows = held_out(solution.problem) if rows is None else rows
-    return compare(look(solution, rows), look(other, rows))
+    return compare(look(solution, rows), look(other, rows), largest=True)
 
 
-def compare(one: Look, other: Look) -> Judgement:
-    """The same for solutions that have been looked at, weighed as in the first one's loss."""
+def compare(one: Look, other: Look, largest: bool = False) -> Judgement:
+    """The same for solutions that have been looked at, weighed as in the first one's loss; their
+    `errors` only if the largest one is looked for."""
     weights = one.solution.report.weights
     seen = None
     if not all(x.solution.basis.decomposition.equal for x in (one, other)):
@@ -135,7 +216,17 @@ def compare(one: Look, other: Look) -> Judgement:
     found = Judgement(
         loss(one.defects, weights), loss(other.defects, weights), apart(one, other.inside), seen
     )
-    return dataclasses.replace(found, missed=_missed(one if found.gain > 1 else other))
+    better = one if found.gain > 1 else other
+    found = dataclasses.replace(found, missed=_missed(better))
+    if not largest:
+        return found
+    peaks = [loss([d._replace(missed=d.most) for d in x.defects], weights) for x in (one, other)]
+    return dataclasses.replace(
+        found,
+        farthest=farthest(one, other.solution, other.inside, other.edge),
+        peaks=(peaks[0], peaks[1]),
+        wrong=wrong_values(better),
+    )
 
 
 def _missed(look: Look) -> float:
@@ -143,7 +234,7 @@ def _missed(look: Look) -> float:
     problem, worst = look.solution.problem, 0.0
     large = float(np.max(np.abs(look.inside)))
     k = 1 / (problem.domain.upper - problem.domain.lower)
-    for part, missed, given in look.defects:
+    for part, missed, given, _ in look.defects:
         if isinstance(part.source, IntegralCondition):
             continue
         terms = part.source.operator.expand(problem.domain.axes)
@@ -159,6 +250,29 @@ def _missed(look: Look) -> float:
         if given > tuning.SIGNIFICANT * float(made) * large:
             worst = max(worst, missed / given)
     return worst
+
+
+def unmet(look: Look) -> tuple[float, str]:
+    """The largest part of a statement that a solution does not meet, and which one: of what is
+    given or cancels in an equation, of what is given or made of the solution in a condition or
+    where cells meet."""
+    solution, found = look.solution, [(0.0, "")]
+    problem, large = solution.problem, float(np.max(np.abs(look.inside)))
+    k = 1 / (problem.domain.upper - problem.domain.lower)
+    for part, missed, given, _ in look.defects:
+        source = part.source
+        if isinstance(source, IntegralCondition):
+            continue
+        if isinstance(source, Equation):
+            size = max(given, balanced(solution, part))
+        else:
+            made = operator_sizes(problem, source.operator, part.points, part.normals, k).max()
+            size = max(given, float(made) * large)
+        found.append((missed / size if size > 0 else 0.0, source.name))
+    for name, jump in (solution.report.jumps or {}).items():
+        size = large * (float(k.max()) if name.startswith("normal") else 1.0)
+        found.append((jump["rms"] / size if size > 0 else 0.0, f"{name} across faces"))
+    return max(found)
 
 
 def disagreement(error: dict[str, float] | None, estimate: float | None) -> str:

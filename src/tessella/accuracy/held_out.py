@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain, Surface
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
+from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Equation, Problem
@@ -130,6 +132,35 @@ def _on(
         source = domain
     sample = partial(source.scatter_on, count=count, draw=draw, around=domain)
     return condition.places(domain, sample)
+
+
+def on_edges(condition: Condition, domain: Domain) -> Array:
+    """Where the faces of a box that a condition holds on meet others: the middles of their edges
+    and their corners."""
+    nothing = np.zeros((0, domain.dimension))
+    if not isinstance(domain, Box) or isinstance(condition, PointCondition | IntegralCondition):
+        return nothing
+    places = domain.grid((3,) * domain.dimension)
+    ends = [
+        (places[:, i] == low) | (places[:, i] == high) if axis not in domain.periodic else False
+        for i, (axis, (low, high)) in enumerate(zip(domain.axes, domain.bounds, strict=True))
+    ]
+    places = places[np.sum(np.broadcast_arrays(*ends), axis=0) > 1]
+    faces = [domain.face(name) for name in condition.faces(domain)]
+    on = [places[places[:, face.axis] == face.position] for face in faces]
+    found = np.concatenate([nothing, *on])
+    return found[condition.chosen(found)] if len(found) else found
+
+
+def corners(domain: Domain, cells: Decomposition) -> Array:
+    """Just inside the corners of cells side by side, of many cells of some."""
+    if not isinstance(cells, Tiling):
+        return np.zeros((0, domain.dimension))
+    chosen = np.random.default_rng(SEED + 3).permutation(cells.count)[: tuning.CORNERED]
+    signs = np.array(list(itertools.product((-1.0, 1.0), repeat=domain.dimension)))
+    inner = tuning.BESIDE_CORNERS * signs * cells.half_widths[chosen][:, None]
+    x = (cells.centres[chosen][:, None] + inner).reshape(-1, domain.dimension)
+    return x[domain.contains(x)]
 
 
 def where_it_is_peaked(rows: list[Rows], solution: Solution) -> list[Rows]:

@@ -27,6 +27,9 @@ IN_A_CELL = 8
 CONTINUED = 64
 """So many times fewer where the data are the end of a slab of time, which features resolve."""
 
+CORNERED, BESIDE_CORNERS = 256, 0.99
+"""Cells whose corners are looked at for the largest error, and where, in parts of half a cell."""
+
 HELD, NARROW_PART = 0.9, 0.02
 """Data are peaked if so much of their square is held by so small a part of the points."""
 
@@ -102,6 +105,9 @@ RICHEST = {1: 32, 2: 200, 3: 250}
 START = {1: 1, 2: 2, 3: 1}
 """The rung of that ladder on which a refinement begins."""
 
+FEWEST, FEWEST_ON_SHAPES = {1: 4, 2: 2, 3: 2}, {1: 4, 2: 4, 3: 2}
+"""Cells along the longest axis on which a refinement begins, by dimension."""
+
 STRIDE = 2
 """Rungs climbed at once, unless one is predicted to be enough."""
 
@@ -130,8 +136,8 @@ NONE, FAR = 0.05, 1e4
 worse one is none, or too bad to say how good the better one is. Other bandwidths say more."""
 
 ALIKE = 3.0
-"""Other bandwidths on the same cells of different size miss the same things: they lower an estimate
-by this factor at most."""
+"""Solutions may miss the same things. Other bandwidths on the same cells of different size lower an
+estimate by this factor at most, other steps by this factor more than the residual."""
 
 WORTH = 4.0
 """Features that lower the residual by less than this were not what was missing."""
@@ -139,9 +145,13 @@ WORTH = 4.0
 STALLED, TIMES = 1.3, 3
 """The refinement ends after so many steps in a row that lower the residual by less than this."""
 
+HOPELESS = 4.0
+"""A step that is predicted to take this many times the time that is left is not begun: predictions
+are off by a factor of two and more."""
+
 CONTRADICTION, LATELY = 1e-3, 4
-"""Data of which this part is missed at the end, and half of it so many steps before, contradict
-each other."""
+"""If more is asked for than determines a solution, data of which this part is missed, and less than
+twice as much so many steps before, contradict each other."""
 
 BANDWIDTHS = (0.7, 1.0, 1.4)
 """Multiples of the default bandwidth that are tried once."""

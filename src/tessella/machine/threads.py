@@ -3,14 +3,19 @@
 Threaded BLAS inside threads of our own makes them wait for each other (two to six times slower), so
 BLAS is held to one thread while we run several, and released for single large calls. The limit
 needs `threadpoolctl`; without it everything works, only slower.
+
+Between two such calls is also where work can be ended that takes too long (`until`).
 """
 
 from __future__ import annotations
 
+import math
 import os
+import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
 from threading import Lock
@@ -34,13 +39,38 @@ def in_parallel(
     A single item runs alone with all of BLAS's threads; if all of it is fewer than `SMALL` flops,
     on one thread, because waking the others (and waiting for them on a busy machine) costs more.
     """
+    moment = _MOMENT.get()
+
+    def timely(item: T) -> R:
+        if time.perf_counter() > moment:
+            raise OutOfTimeError
+        return function(item)
+
     if flops < SMALL:
         with single_threaded_blas():
-            return [function(item) for item in items]
+            return [timely(item) for item in items]
     if CORES == 1 or len(items) < 2:
-        return [function(item) for item in items]
+        return [timely(item) for item in items]
     with single_threaded_blas(), ThreadPoolExecutor(CORES) as pool:
-        return list(pool.map(function, items))
+        return list(pool.map(timely, items))
+
+
+class OutOfTimeError(Exception):
+    """The moment until which there was time is over."""
+
+
+_MOMENT = ContextVar("moment", default=math.inf)
+
+
+@contextmanager
+def until(moment: float) -> Iterator[None]:
+    """Inside, `in_parallel` begins nothing more once `time.perf_counter()` is beyond a moment: it
+    raises OutOfTimeError."""
+    token = _MOMENT.set(moment)
+    try:
+        yield
+    finally:
+        _MOMENT.reset(token)
 
 
 class _Limit:

@@ -44,6 +44,28 @@ def leaves_open(problem: Problem) -> bool:
     return missing is not None and missing.certain
 
 
+def asks_for_much(problem: Problem) -> bool:
+    """Whether data may contradict each other: there are measurements, integrals, more equations
+    than unknowns, or more conditions at the ends of an axis, or on a part of a boundary, than the
+    equation's order takes."""
+    domain = problem.domain
+    if any(isinstance(c, PointCondition | IntegralCondition) for c in problem.conditions):
+        return True
+    if domain.regions or len(problem.fields) > 1:
+        return False
+    terms = [term for e in problem.equations for term in e.operator.expand(domain.axes)]
+    held = [name for c in problem.conditions for name in c.faces(domain) if not callable(c.on)]
+    if not isinstance(domain, Box):
+        order = max((sum(term.orders) for term in terms), default=0)
+        surplus = any(held.count(name) > max(1, order // 2) for name in held)
+        return surplus or len(problem.equations) > 1
+    for i, axis in enumerate(domain.axes):
+        order = max((term.orders[i] for term in terms), default=0)
+        if sum(name in (f"{axis}min", f"{axis}max") for name in held) > order:
+            return True
+    return len(problem.equations) > 1
+
+
 class _Missing(NamedTuple):
     axis: str
     order: int
@@ -96,7 +118,7 @@ def contradictions(problem: Problem) -> str:
     asked = [
         (condition, field, domain.face(name))
         for condition in problem.conditions
-        if (field := _value_of(condition, problem)) is not None
+        if (field := value_of(condition, problem)) is not None
         for name in condition.faces(domain)
     ]
     for (one, of, face), (other, its, facing) in itertools.combinations(asked, 2):
@@ -121,7 +143,7 @@ def contradictions(problem: Problem) -> str:
     return text
 
 
-def _value_of(condition: Condition, problem: Problem) -> str | None:
+def value_of(condition: Condition, problem: Problem) -> str | None:
     """The unknown whose plain value a condition asks for, if it does and was stated by a person."""
     if isinstance(condition.given, Continued):
         return None

@@ -18,7 +18,7 @@ from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
-from tessella.solution.report import NORMS, Report, Step, error_norms, finite
+from tessella.solution.report import NORMS, Report, Step, error_norms, estimated, finite
 from tessella.solution.solution import (
     Component,
     Solution,
@@ -48,6 +48,7 @@ class Slab:
     reused    whether it was solved with the factors of an earlier slab
     overall   estimated normalised L1 error of all slabs so far together
     columns   of its system
+    largest   estimated largest error of all slabs so far, in parts of the spread of them together
     """
 
     end: float
@@ -59,6 +60,7 @@ class Slab:
     seconds: float
     overall: float | None = None
     columns: int | None = None
+    largest: float | None = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,15 @@ class MarchReport:
     def error_estimate(self) -> float | None:
         """Of all slabs together, in parts of the spread of the whole."""
         return self.slabs[-1].overall
+
+    @property
+    def largest_error_estimate(self) -> float | None:
+        """At the worst point of all slabs, in the same unit."""
+        return self.slabs[-1].largest
+
+    def estimate_in(self, norm: str | None) -> float | None:
+        """The estimate of the largest error, or else of the mean one."""
+        return self.largest_error_estimate if norm == "largest" else self.error_estimate
 
     @property
     def stopped_early(self) -> bool:
@@ -146,6 +157,7 @@ class MarchReport:
             "advice": self.advice,
             "error": self.error,
             "error_estimate": self.error_estimate,
+            "largest_error_estimate": self.largest_error_estimate,
             "seconds": self.seconds,
             "peak_memory_mib": self.peak_memory_mib,
             "tolerance": self.tolerance,
@@ -177,7 +189,8 @@ class MarchReport:
         )
         yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
         if self.error_estimate is not None:
-            yield "error estimate", f"{self.error_estimate:.1e} normalised L1 of all slabs"
+            told = estimated(self.error_estimate, self.largest_error_estimate)
+            yield "error estimate", f"{told} of all slabs"
         if self.error is None:
             yield "error", "unknown: the problem has no exact solution"
         else:

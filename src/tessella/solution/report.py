@@ -62,6 +62,10 @@ class Step:
 class Report:
     """The figures of one solve. A quantity that was not computed is None.
 
+    `error_estimate` is of the mean error, the paper's normalised L1, `largest_error_estimate` of
+    the error at the worst point; both are in parts of the spread (standard deviation) of the
+    solution.
+
     A trained network has no columns to keep or drop: `columns` are its parameters, `columns_kept`
     is None. Its stopping rule is the state of the lowest loss.
     """
@@ -86,6 +90,7 @@ class Report:
     error_at_stopping_rule: float | None = None
     stopping_rule_iteration: int | None = None
     error_estimate: float | None = None
+    largest_error_estimate: float | None = None
     solver_note: str = ""
     condition: dict[str, float | None] = field(
         default_factory=lambda: {"M": None, "M_hat": None, "preconditioned": None}
@@ -160,6 +165,7 @@ class Report:
                 "error": self.error,
                 "error_oracle_minimum": self.error_oracle_minimum,
                 "error_estimate": self.error_estimate,
+                "largest_error_estimate": self.largest_error_estimate,
                 "residual": self.residual,
                 "condition": self.condition,
                 "seconds": {**dict.fromkeys(PHASES), **self.seconds},
@@ -231,7 +237,10 @@ class Report:
 
     def _error_lines(self) -> Iterator[tuple[str, str]]:
         if self.error_estimate is not None:
-            yield "error estimate", f"{self.error_estimate:.1e} normalised L1"
+            yield (
+                "error estimate",
+                estimated(self.error_estimate, self.largest_error_estimate),
+            )
         if self.error is None:
             yield "error", "unknown: the problem has no exact solution"
             return
@@ -259,6 +268,12 @@ class Report:
         title = self.problem + (f" ({how})" if how else "")
         body = "\n".join(f"  {label:<{width}}  {text}" for label, text in pairs)
         return f"{title}\n{body}"
+
+
+def estimated(mean: float, largest: float | None) -> str:
+    """Estimates of the mean and of the largest error in words."""
+    worst = "" if largest is None else f", {largest:.1e} at the worst point"
+    return f"{mean:.1e} normalised L1{worst}"
 
 
 def finite(value: Any) -> Any:

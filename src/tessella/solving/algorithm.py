@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.accuracy.estimate import disagreement, judge
+from tessella.accuracy.estimate import Errors, disagreement, judge
 from tessella.cells.shelf import Shelf
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
@@ -53,7 +53,9 @@ def run(
     if not ready.iterative if estimate is None else estimate:
         with watch.phase("estimate"):
             decided = dataclasses.replace(parts, solver=ready.solver)
-            found["error_estimate"] = _second_opinion(solution, decided)
+            errors = _second_opinion(solution, decided)
+            found["error_estimate"] = errors and errors.mean
+            found["largest_error_estimate"] = errors and errors.largest
         if not solution.report.advice:
             found["advice"] = disagreement(solution.report.error, found["error_estimate"])
     found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}
@@ -113,14 +115,14 @@ def _misfit(system: System, residual: dict[str, float]) -> str:
     )
 
 
-def _second_opinion(solution: Solution, parts: Parts) -> float | None:
-    """The error as judged by a coarser solution; the exact one plays no part."""
+def _second_opinion(solution: Solution, parts: Parts) -> Errors | None:
+    """The errors as judged by a coarser solution; the exact one plays no part."""
     basis = solution.basis
     if isinstance(basis, Multilevel) or basis.features.count < 2:
         return None
     unknown = dataclasses.replace(solution.problem, exact=None)
     coarse = run(unknown, dataclasses.replace(parts, basis=basis.coarser()))
-    return judge(solution, coarse).error
+    return judge(solution, coarse).errors
 
 
 def _report(problem: Problem, basis: AnyBasis, ready: Factors, solved: Found) -> Report:

@@ -102,7 +102,7 @@ def march(
     if found.report.stop_reason != "tolerance met":
         told = f"first slab: {found.report.stop_reason}, {found.report.advice}"
         report = dataclasses.replace(report, advice="; ".join(filter(None, (told, report.advice))))
-    return dataclasses.replace(marched, report=_verdict(report, chosen.tol))
+    return dataclasses.replace(marched, report=_verdict(report, chosen.tol, chosen.norm))
 
 
 def march_with(
@@ -159,9 +159,9 @@ def _first_parts(
     return moved.parts(first), None
 
 
-def _verdict(report: MarchReport, tol: float | None) -> MarchReport:
+def _verdict(report: MarchReport, tol: float | None, norm: str | None) -> MarchReport:
     """Whether everything that has accumulated is below the tolerance, and what to do if not."""
-    estimate = report.error_estimate
+    estimate = report.estimate_in(norm)
     if report.stopped_early or estimate is None or tol is None:
         return report
     if estimate <= tol:

@@ -44,6 +44,9 @@ rows too, the error does not change from 1.3 to 2.5."""
 PATIENCE = 120.0
 """Seconds for meeting a tolerance, unless given."""
 
+MEAN, LARGEST = NORMS = ("mean", "largest")
+"""Of the error: what a tolerance may be asked of."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Method:
@@ -54,8 +57,12 @@ class Method:
 
     To a tolerance, everything below chosen but seed, enrichment and test_grid:
 
-    tol             estimated normalised L1 error to refine to, e.g. 1e-6
-    patience        about so many seconds at most (120)
+    tol             estimated error to refine to, in parts of the spread (standard deviation) of
+                    the solution, e.g. 1e-6
+    norm            of that error: "mean" (default) is the paper's normalised L1, "largest" the one
+                    at the worst point, which thin layers and corners cannot hide from
+    patience        about so many seconds at most (120); they are spent before a tolerance is given
+                    up, unless nothing is left to try in them
 
     Subdomains:
 
@@ -114,6 +121,7 @@ class Method:
     """
 
     tol: float | None = None
+    norm: str | None = None
     patience: float | None = None
     subdomains: int | Sequence[Cuts] | None = None
     coupling: str | None = None
@@ -164,6 +172,12 @@ class Method:
         if patience is not None and self.tol is None:
             raise ValueError(
                 f"patience={patience!r} is for meeting a tolerance: add tol=..., or leave it out"
+            )
+        if self.norm is not None and self.norm not in NORMS:
+            raise ValueError(f"unknown norm {self.norm!r}: choose one of {', '.join(NORMS)}")
+        if self.norm is not None and self.tol is None:
+            raise ValueError(
+                f"norm={self.norm!r} is what a tolerance is asked in: add tol=..., or leave it out"
             )
         if self.tol is not None:
             for name, value in self.given.items():
@@ -330,7 +344,7 @@ OBJECTS: dict[str, tuple[tuple[type, ...], str]] = {
 
 FLAGS = ("shared", "constant", "bias", "condition", "estimate")
 
-BESIDE_TOL = ("tol", "patience", "seed", "enrichment", "test_grid")
+BESIDE_TOL = ("tol", "norm", "patience", "seed", "enrichment", "test_grid")
 
 ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff", "streamed")
 

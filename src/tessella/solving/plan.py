@@ -78,14 +78,14 @@ class Plan:
 
 def first_plan(problem: Problem, pieces: int = 1) -> Plan:
     """As many subdomains as the poorest features need to resolve data and operator; at least two
-    along the longest axis (four in one dimension, and on a shape), in
-    proportion along the others, and two along a periodic one. At the ends of an axis where the
-    operator makes layers, slabs are halved until the last one resolves them. Data are looked at in
-    so many `pieces` of the domain along every axis."""
+    along the longest axis (four on a line, and on a shape in the plane), in proportion along the
+    others, and two along a periodic one. At the ends of an axis where the operator makes layers,
+    slabs are halved until the last one resolves them. Data are looked at in so many `pieces` of the
+    domain along every axis."""
     domain = problem.domain
     sides = domain.upper - domain.lower
     d = len(sides)
-    start = 2 if isinstance(domain, Box) and d > 1 else 4
+    start = (tuning.FEWEST if isinstance(domain, Box) else tuning.FEWEST_ON_SHAPES)[d]
     fewest = [2 if axis in domain.periodic else 1 for axis in domain.axes]
     least = [
         max(few, round(start * side / max(sides))) for few, side in zip(fewest, sides, strict=True)

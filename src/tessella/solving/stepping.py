@@ -104,7 +104,8 @@ def step_to(
     way, before = _Stepping(problem, method, progress), math.inf
     while True:
         marched = way.march()
-        estimate, early = marched.report.error_estimate, marched.report.stopped_early
+        report = marched.report
+        estimate, early = report.estimate_in(method.norm), report.stopped_early
         if estimate is None or early:
             return marched, False, f"{marched.report.stop_reason}; {marched.report.advice}"
         if estimate <= method.tol:

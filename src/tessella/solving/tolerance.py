@@ -22,7 +22,7 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import in_cells
-from tessella.accuracy.estimate import Judgement, Look, compare, disagreement, look
+from tessella.accuracy.estimate import Errors, Judgement, Look, compare, disagreement, look, unmet
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.marking import coarse_axes, split
 from tessella.cells.shelf import Shelf
@@ -31,14 +31,19 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
-from tessella.machine.threads import single_threaded_blas
+from tessella.machine.threads import OutOfTimeError, single_threaded_blas, until
 from tessella.overlap.points import Rows
-from tessella.problem.determined import contradictions, leaves_open, missing_conditions
+from tessella.problem.determined import (
+    asks_for_much,
+    contradictions,
+    leaves_open,
+    missing_conditions,
+)
 from tessella.problem.problem import Problem
 from tessella.solution.report import Step, error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.algorithm import run
-from tessella.solving.method import PATIENCE, Method
+from tessella.solving.method import LARGEST, MEAN, PATIENCE, Method
 from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 
 
@@ -52,10 +57,10 @@ Engine = Callable[[Problem, Plan], Solution]
 
 @dataclass(frozen=True)
 class Refined:
-    """The best solution found, its estimated error, the way to it, and why it ended."""
+    """The best solution found, its estimated errors, the way to it, and why it ended."""
 
     solution: Solution
-    estimate: float | None
+    errors: Errors | None
     steps: tuple[Step, ...]
     met: bool
     reason: str
@@ -67,19 +72,25 @@ def refine(
     engine: Engine,
     patience: float = 120.0,
     progress: Progress | None = None,
+    norm: str = MEAN,
 ) -> Refined:
-    """Solve to an estimated normalised L1 error of `tol`, within about `patience` seconds."""
+    """Solve to an estimated mean or largest error of `tol`, within about `patience` seconds."""
     check(problem, tol)
-    walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress)
+    walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress, norm)
     try:
         reason = walk.go()
-    except (MemoryError, KeyboardInterrupt, ValueError) as error:
+    except (OutOfTimeError, MemoryError, KeyboardInterrupt, ValueError) as error:
         if not walk.steps:
             raise
-        why = {KeyboardInterrupt: "interrupted", MemoryError: f"no memory: {error}"}
+        why = {
+            KeyboardInterrupt: "interrupted",
+            MemoryError: f"no memory: {error}",
+            OutOfTimeError: walk.doubt() or walk.impatient(),
+        }
         reason = why.get(type(error), f"no finer: {error}")
-    solution, estimate = (walk.best, walk.estimate) if walk.met else walk.surest()
-    return Refined(solution, estimate, tuple(walk.steps), walk.met, reason)
+    if walk.met:
+        return Refined(walk.best, walk.errors, tuple(walk.steps), True, walk.reached())
+    return Refined(*walk.surest(), tuple(walk.steps), False, reason)
 
 
 def check(problem: Problem, tol: float) -> None:
@@ -144,32 +155,41 @@ class _Walk:
         tol: float,
         engine: Engine,
         patience: float,
-        progress: Progress | None,
+        progress: Progress | None = None,
+        norm: str = MEAN,
     ) -> None:
         self.problem, self.tol, self.engine = problem, tol, engine
-        self.patience, self.progress = patience, progress
+        self.patience, self.progress, self.norm = patience, progress, norm
         self.started = time.perf_counter()
         self.rows = held_out(problem, thorough=True)
         self.steps: list[Step] = []
-        self.estimate: float | None = None
-        self.lowest: tuple[float, Solution] | None = None
-        """The smallest estimate so far and whose it was."""
+        self.errors: Errors | None = None
+        self.lowest: tuple[float, Solution, Errors] | None = None
+        """The smallest estimate so far, whose it was, and in both norms."""
         self.span, self.far = math.inf, True
         """Between the residuals of the best solution and of the one it is judged by."""
-        self.by_structure = 0.0
-        """The last estimate from other features or subdomains."""
+        self.by_structure = Errors(0.0, 0.0)
+        """The last estimates from other features or subdomains."""
         self.slow, self.whole = 0, math.inf
         """Steps in a row that gained little, and the error that subdomains saw before a split."""
-        self.shares: list[float] = []
-        """Which part of all data every step missed."""
+        self.much = asks_for_much(problem)
+        self.unmet: list[tuple[float, str]] = []
+        """Where data may contradict each other: which part of a statement every step missed most,
+        and of which one."""
         self.compiling = self.rate = 0.0
         """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
     @property
+    def estimate(self) -> float | None:
+        """In the norm that is asked for."""
+        return None if self.errors is None else self.errors.asked(self.norm)
+
+    @property
     def met(self) -> bool:
-        return self.estimate is not None and self.estimate <= self.tol
+        return self.estimate is not None and self.estimate <= self.tol and not self._missing()
 
     def go(self) -> str:
+        """Refine until the tolerance is met; else the reason why not."""
         plan = first_plan(self.problem)
         self._take(plan, "start")
         tuned, smooth = False, True
@@ -178,13 +198,11 @@ class _Walk:
             following = richer or self._finer(plan)
             if self.slow >= tuning.TIMES:
                 return self._stalled()
+            if contradiction := self._contradiction():
+                return contradiction
             expected = self.compiling + self.rate * following.work()
-            spent = time.perf_counter() - self.started
-            if spent + expected > self.patience:
-                return self._doubt() or (
-                    f"out of patience: the next step would take about {expected:.0f} s, "
-                    f"{spent:.0f} of {self.patience:.0f} s are spent; raise `patience`"
-                )
+            if expected > tuning.HOPELESS * (self.patience - self._spent()):
+                return self.doubt() or self.impatient(expected)
             gain = self._take(following, "features" if richer else "subdomains")
             plan = following
             self.slow = self.slow + 1 if gain < tuning.STALLED else 0
@@ -192,7 +210,23 @@ class _Walk:
             exhausted = not tuned and plan.richer() is None and not self.met
             if smooth and ((self.met and self.far) or exhausted):
                 plan, tuned = self._tuned(plan), True
-        return f"estimated error {self.estimate:.1e} <= tol = {self.tol:.1e}"
+        return ""
+
+    def reached(self) -> str:
+        what = "estimated largest error" if self.norm == LARGEST else "estimated error"
+        return f"{what} {self.estimate:.1e} <= tol = {self.tol:.1e}"
+
+    def _spent(self) -> float:
+        return time.perf_counter() - self.started
+
+    def impatient(self, expected: float | None = None) -> str:
+        spent, given = self._spent(), self.patience
+        if expected is None:
+            return f"out of patience: {given:.0f} s are spent; raise `patience`"
+        return (
+            f"out of patience: the next step would take about {expected:.0f} s, {spent:.0f} of "
+            f"{given:.0f} s are spent; raise `patience`"
+        )
 
     def _finer(self, plan: Plan) -> Plan:
         """More subdomains along the axes that need them, and there where the solution is poor.
@@ -241,16 +275,18 @@ class _Walk:
         """
         watch = Stopwatch()
         with watch.phase("step"):
-            solution = self.last = self.engine(self.problem, plan)
+            with until(self.started + self.patience if self.steps else math.inf):
+                solution = self.last = self.engine(self.problem, plan)
             found = self._judge(solution)
         if change != "bandwidth":
-            self.by_structure = self.estimate or 0.0
-        elif not solution.basis.decomposition.equal and self.estimate is not None:
-            self.estimate = max(self.estimate, self.by_structure / tuning.ALIKE)
+            self.by_structure = self.errors or Errors(0.0, 0.0)
+        elif not solution.basis.decomposition.equal and self.errors is not None:
+            self.errors = self.errors.at_least(self.by_structure.times(1 / tuning.ALIKE))
         if found.gain > 1:
             self.best, self.best_seen = solution, self.seen
-        if self.estimate is not None and (self.lowest is None or self.estimate < self.lowest[0]):
-            self.lowest = self.estimate, self.best
+        lowest = math.inf if self.lowest is None else self.lowest[0]
+        if self.errors is not None and self.errors.asked(self.norm) < lowest:
+            self.lowest = self.errors.asked(self.norm), self.best, self.errors
         report, took = solution.report, watch.total()
         distinct, reused = report.distinct_subdomains or 0, report.reused_subdomains or 0
         work = plan.work(1 - reused / max(distinct, 1))
@@ -277,34 +313,51 @@ class _Walk:
         return found.other_residual / max(found.residual, 1e-300)
 
     def _judge(self, solution: Solution) -> Judgement:
-        """A solution compared with the best one so far, whose estimate follows."""
+        """A solution compared with the best one so far, whose estimate follows: nothing does from
+        one that is the same, and little from one that was split where it does not matter. So an
+        estimate falls by little more than the residual does."""
         self.seen = look(solution, self.rows)
-        self.shares.append(self.seen.share)
+        if self.much:
+            self.unmet.append(unmet(self.seen))
         if not self.steps:
             own = self.seen.loss
             return Judgement(own, math.inf, math.nan)
-        found = compare(self.seen, self.best_seen)
+        found = compare(self.seen, self.best_seen, largest=True)
         span = max(found.gain, 1 / max(found.gain, 1e-300))
-        if found.gain > 1 or span < self.span:
-            self.span, self.estimate = span, found.error
+        same = found.difference == 0 and found.residual == found.other_residual > 0
+        if not same and (found.gain > 1 or span < self.span):
+            errors = found.errors
+            if self.errors is not None and not self.far:
+                fall = (found.share if found.gain > 1 else 1.0) / tuning.ALIKE
+                errors = errors.at_least(self.errors.times(fall))
+            self.span, self.errors = span, errors
             self.far = found.difference > tuning.NONE or span > tuning.FAR
         return found
 
-    def surest(self) -> tuple[Solution, float | None]:
+    def surest(self) -> tuple[Solution, Errors | None]:
         """The solution with the smallest estimate: a smaller residual can come with a larger error
-        where the solution is singular."""
-        return (self.best, None) if self.lowest is None else (self.lowest[1], self.lowest[0])
+        where the solution is singular. It is off by what it misses at least."""
+        if self.lowest is None:
+            return self.best, None
+        _, solution, errors = self.lowest
+        part = self.unmet[-1][0] if self._missing() else 0.0
+        return solution, errors.at_least(Errors(part, part))
 
-    def _doubt(self) -> str:
+    def doubt(self) -> str:
         """A word on problems that ask for too much or for too little."""
         return self._contradiction() or self._open()
 
+    def _missing(self) -> bool:
+        """Whether part of some data is missed, of late no less than before."""
+        late = self.unmet[-tuning.LATELY :]
+        return len(late) > 1 and late[-1][0] > max(tuning.CONTRADICTION, late[0][0] / 2)
+
     def _contradiction(self) -> str:
-        late = self.shares[-tuning.LATELY :]
-        if len(late) < tuning.LATELY or not late[-1] > max(tuning.CONTRADICTION, late[0] / 2):
+        if len(self.unmet) < tuning.LATELY or not self._missing():
             return ""
+        part, name = self.unmet[-1]
         return (
-            f"{min(late[-1], 1.0):.1%} of the data are not met, and refining does not change that: "
+            f"{min(part, 1.0):.1%} of {name!r} is missed, and refining does not change that: "
             f"equations, conditions and measurements contradict each other; check them"
         )
 
@@ -319,7 +372,7 @@ class _Walk:
         )
 
     def _stalled(self) -> str:
-        return self._doubt() or (
+        return self.doubt() or (
             "stalled: the residual no longer falls with features or subdomains, because of "
             "rounding, because the solution is not smooth (see enrichment), or because equation "
             "and conditions contradict each other"
@@ -343,7 +396,7 @@ def solve_to(problem: Problem, method: Method, progress: Progress | None) -> Sol
         problem.exact_values(few)  # shows a bad one before the work
     quiet = nullcontext() if overdetermined(problem) else single_threaded_blas()
     with watch.phase("solve"), on_the_cpu(True), quiet:
-        found = refine(problem, method.tol, engine, patience, progress)
+        found = refine(problem, method.tol, engine, patience, progress, method.norm or MEAN)
     solution = dataclasses.replace(found.solution, problem=problem)
     with watch.phase("measure"):
         at = test_points(problem, solution.basis, method.test_grid)
@@ -354,12 +407,13 @@ def solve_to(problem: Problem, method: Method, progress: Progress | None) -> Sol
         found.reason if met or not missing else "",
         missing,
         contradictions(problem),
-        "" if missing else disagreement(error, found.estimate),
+        "" if missing else disagreement(error, found.errors and found.errors.mean),
     )
     report = dataclasses.replace(
         solution.report,
         error=error,
-        error_estimate=found.estimate,
+        error_estimate=found.errors and found.errors.mean,
+        largest_error_estimate=found.errors and found.errors.largest,
         tolerance=method.tol,
         refinement=found.steps,
         stop_reason="tolerance met" if met else "tolerance not met",

@@ -14,7 +14,17 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.accuracy.estimate import Judgement, Look, apart, at_end, compare, look, own_error
+from tessella.accuracy.estimate import (
+    Errors,
+    Judgement,
+    Look,
+    apart,
+    at_end,
+    compare,
+    largest_error,
+    look,
+    own_error,
+)
 from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
@@ -142,8 +152,10 @@ class Walk:
         """The end of the poorer march."""
         self.moments = np.zeros((4, len(problem.unknowns)))
         """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
-        self.largest, self.known = np.zeros(len(problem.unknowns)), 0.0
-        """Of the solution, and of what it starts from and is given."""
+        self.largest, self.worst = np.zeros((2, len(problem.unknowns)))
+        """Of all slabs, the largest value and the largest estimated error."""
+        self.known = 0.0
+        """The size of what the solution starts from and is given."""
         self.spread = np.zeros(len(problem.unknowns))
         """The largest of any slab."""
         self.lost = self.strayed = self.missed = 0.0
@@ -175,7 +187,11 @@ class Walk:
         """Go on from the end of a slab."""
         guess = self._estimated(trial)
         overall = self._overall(trial, guess)
-        report = dataclasses.replace(trial.solution.report, error_estimate=guess)
+        report = dataclasses.replace(
+            trial.solution.report,
+            error_estimate=guess and guess.mean,
+            largest_error_estimate=guess and guess.largest,
+        )
         self.solutions.append(dataclasses.replace(trial.solution, report=report))
         misfits = {defect.rows.source.name: defect.missed for defect in trial.seen.defects}
         self.figures.append(
@@ -183,12 +199,13 @@ class Walk:
                 trial.bounds[1],
                 trial.seen.loss,
                 {c.name: misfits[c.name] for c in starts(trial.solution.problem)},
-                guess,
+                guess and guess.mean,
                 report.error,
                 trial.reused,
                 time.perf_counter() - trial.started,
-                overall,
+                overall and overall.mean,
                 trial.solution.report.columns,
+                overall and overall.largest,
             )
         )
         self._check_size(trial.seen)
@@ -214,22 +231,25 @@ class Walk:
         own = trial.spread
         return max(FADED, float(np.max(own / np.maximum(np.maximum(self.spread, own), 1e-300))))
 
-    def _overall(self, trial: Trial, guess: float | None) -> float | None:
+    def _overall(self, trial: Trial, guess: Errors | None) -> Errors | None:
         """The estimate for all slabs so far together, in parts of the spread of the whole: what is
         left of an error in the last slab says little of those before."""
         u, shares = trial.seen.inside, trial.seen.rows[0].shares
         length = trial.bounds[1] - trial.bounds[0]
-        error = (guess or 0.0) * np.where(trial.spread > 0, trial.spread, 1.0)
+        own = np.where(trial.spread > 0, trial.spread, 1.0)
+        lost, worst = guess or (0.0, 0.0)
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
-        self.moments += length * np.stack([np.ones_like(mean), mean, square, error])
+        self.moments += length * np.stack([np.ones_like(mean), mean, square, lost * own])
+        self.worst = np.maximum(self.worst, worst * own)
         self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
         if guess is None:
             return None
         time_, mean, square, error = self.moments
         spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
-        return float(np.max(error / time_ / unit(spread, self.largest)))
+        parts = (error / time_, self.worst) / unit(spread, self.largest)
+        return Errors(*map(float, np.max(parts, axis=1)))
 
-    def _estimated(self, trial: Trial) -> float | None:
+    def _estimated(self, trial: Trial) -> Errors | None:
         """Of everything so far. A slab loses what separates it from a poorer one with the same
         start, times the ratio of their residuals; what it loses at its end is carried on, and grows
         or fades as the errors of a poorer march do that goes its own way."""
@@ -247,12 +267,13 @@ class Walk:
         shrunk = float(np.max(self.spread / np.maximum(larger, 1e-300)))
         self.spread, self.lost, self.strayed = larger, shrunk * self.lost, shrunk * self.strayed
         part = self.part(trial)
-        far = apart(seen, stray(seen.rows[0].points).reshape(seen.inside.shape))
+        astray = stray(seen.rows[0].points).reshape(seen.inside.shape)
+        far = apart(seen, astray)
         growth = self._growth(far, part * max(far - trial.judged.difference, 0.0))
         estimate = max(trial.error + growth * self.lost / part, self.missed)
         self.strayed += part * trial.apart
         self.lost += part * trial.lost
-        return estimate
+        return Errors(estimate, largest_error(seen, stray, astray, estimate))
 
     def _growth(self, far: float, carried: float) -> float:
         """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
