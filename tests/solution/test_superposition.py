@@ -34,9 +34,7 @@ def both(own, x, monkeypatch):
 @pytest.mark.parametrize("edges", [(4, 3), ([0, 0.3, 0.5, 2], 4)])
 def test_cells_asked_at_the_same_places_need_one_table(edges, monkeypatch):
     own = basis(edges)
-    x = Repeated(own.decomposition.domain, own.decomposition).scatter(
-        100, np.random.default_rng(0)
-    )
+    x = Repeated(own.decomposition.domain, own.decomposition).scatter(100, np.random.default_rng(0))
     found, strips, made = both(own, x, monkeypatch)
     assert made == [own.decomposition.count]
     np.testing.assert_allclose(found, strips, rtol=0, atol=1e-11 * np.abs(strips).max())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -186,12 +186,16 @@ def factor_cells(
             own = system if tuning == 1.0 else retuned(system, tuning)
             found = _factored(own, space_of, made, rule.sigma, solver, progress, shelf)
             if best is None or found.trouble < best.trouble:
-                best = found if tuning == 1.0 else found.noted(f"kappa x {tuning:g} near resonance")
+                best = found if tuning == 1.0 else _tuned(found, tuning)
             if best.trouble < MAGNIFIED:
                 loose = isinstance(best.joined, Merged) and best.joined.whole.undetermined
                 return best.noted(UNDETERMINED) if loose else best
     assert best is not None
     return best.noted("some subdomains are hardly determined by what comes in")
+
+
+def _tuned(found: CellFactors, tuning: float) -> CellFactors:
+    return replace(found.noted(f"kappa x {tuning:g} near resonance"), tuning=tuning)
 
 
 UNDETERMINED = "the last exchange is singular: the solution may not be unique"
@@ -238,7 +242,7 @@ def _factored(
         joined = merge(plan, maps, distinct, weights, shelf)
     again = sum(one is not None for one in known)
     return CellFactors(
-        system, tuple(made), again, note, space_of, tuple(kinds), tuple(mapped), joined
+        system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped), joined
     )
 
 

@@ -22,7 +22,7 @@ from tessella.cells.draw import digest
 from tessella.cells.family import Factor, Family
 from tessella.cells.kinds import Kind
 from tessella.cells.maps import runs
-from tessella.cells.pivoted import CUT_SIGMA, Fit, Pivoted, fitted
+from tessella.cells.pivoted import Fit, Pivoted, fitted, threshold
 from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
@@ -105,7 +105,9 @@ def _alone(
         4.0 * kinds[i].space.columns ** 2 * sum(len(asked[n].slot) for n, _ in kinds[i].asked)
         for i in fresh
     )
-    fits = in_parallel(lambda i: fitted(kinds[i], asked, max(sigma, CUT_SIGMA)), fresh, flops)
+    fits = in_parallel(
+        lambda i: fitted(kinds[i], asked, max(sigma, threshold(kinds[i]))), fresh, flops
+    )
     made: dict[int, Known] = dict(zip(fresh, fits, strict=True))
     found = []
     for i in sorted(alone):

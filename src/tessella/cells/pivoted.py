@@ -19,14 +19,17 @@ from tessella.cells.maps import Sharing
 from tessella.cells.port import Rowed, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.shelf import size_in_bytes
+from tessella.features.plane_waves import PlaneWaves
 from tessella.linalg.lapack import Reflections, pivoted_qr, qr
 from tessella.machine.arrays import Array
 
 LOOSE = 1e8
 """Condition from which a whole cell is hardly determined by what comes in."""
 
-CUT_SIGMA = 1e-13
-"""Least threshold of the filter of single cells, whose columns have unit length or less."""
+CUT_SIGMA, WAVE_SIGMA = 1e-13, 1e-6
+"""Least threshold of the filter of single cells, whose columns have unit length or less; and of
+plane waves in cut ones. A sliver hardly tells waves apart, and what little it says of some would
+grow from slab to slab of time: with 1e-8 a cell of which a hundredth is inside doubles it in each."""
 
 
 class Fit(NamedTuple):
@@ -154,6 +157,13 @@ class Pivoted:
         if len(self.fit.kept):
             found[:, self.fit.kept] = lapack.dtrtrs(self.fit.R, y.T)[0].T
         return found
+
+
+def threshold(kind: Kind) -> float:
+    """The least that a kind needs."""
+    drawn = [draw.features.features for draw in kind.space.draws]
+    waves = any(isinstance(features, PlaneWaves) for features in drawn)
+    return WAVE_SIGMA if waves and not kind.space.filtered else CUT_SIGMA
 
 
 def fitted(kind: Kind, asked: Sequence[Asked], sigma: float) -> Fit:
