@@ -29,7 +29,7 @@ LOOSE = 1e8
 CUT_SIGMA, WAVE_SIGMA = 1e-13, 1e-6
 """Least threshold of the filter of single cells, whose columns have unit length or less; and of
 plane waves in cut ones. A sliver hardly tells waves apart, and what little it says of some would
-grow from slab to slab of time: with 1e-8 a cell of which a hundredth is inside doubles it in each."""
+grow from slab to slab of time (twice with 1e-8, where a hundredth of a cell is inside)."""
 
 
 class Fit(NamedTuple):
