@@ -18,6 +18,7 @@ import tessella as ts
 from benchmarks.harness import save, table
 from benchmarks.refinement import spreading
 from benchmarks.waves_ngsolve import Elements, chebyshev, krylov
+from benchmarks.waves_ngsolve import helmholtz as static_elements
 from benchmarks.waves_problems import (
     CIRCLES,
     IN_THE_SQUARE,
@@ -31,6 +32,7 @@ from benchmarks.waves_problems import (
     holed_disc,
     modes,
     normalised,
+    three_waves,
     two_modes,
     variable_speed,
     varying,
@@ -39,6 +41,9 @@ from tessella.machine.threads import single_threaded_blas
 
 REPEAT, LONG = 3, 20.0
 """Warm runs of which the fastest counts, and seconds from which a first one is all there is."""
+
+TO = 1e-6
+"""The error that static waves are solved to."""
 
 SCATTERED = 20_000
 """Points where errors are measured that nothing else is compared with."""
@@ -67,17 +72,34 @@ MARCHED = [
         Peer(Elements(8, circles=CIRCLES, width=0.25), 40, 1000, ON_THE_DISC),
         (Elements(10, circles=CIRCLES, width=0.15), Elements(8, circles=CIRCLES, width=0.15))),
 ]  # fmt: skip
+
+
+class Static(NamedTuple):
+    """A wave that only has a wavenumber, in cells a side."""
+
+    k: float
+    cells: int
+    features: int
+    elements: Elements | None = None
+
+
 OTHER_CELLS = {"disc with a hole, T = 1": (9, (9, 9, 1), 200)}
 """Slabs, cells and features of another, finer march, for a second opinion."""
 
-STATIC = [(helmholtz(100.0), (12, 12), 200), (helmholtz(300.0), (24, 24), 300)]
+STATIC = [
+    Static(100.0, 8, 200, Elements(8, cells=28)),
+    Static(100.0, 12, 200),
+    Static(300.0, 24, 200, Elements(10, cells=64)),
+    Static(300.0, 24, 300),
+]
 TOLERANCES = [
     (gaussian(0.2, 0.5), 1e-4),
     (gaussian(0.1, 1.0), 1e-4),
     (modes(10.0), 1e-5),
     (around(10.0), 1e-6),
     (spreading(0.003), 1e-6),
-    *((problem, 1e-6) for problem, _, _ in STATIC),
+    (helmholtz(100.0), 1e-6),
+    (helmholtz(300.0), 1e-6),
 ]
 
 
@@ -107,8 +129,11 @@ def waves() -> None:
         mine = _marched(row, right)
         ours.append(mine)
         beside += _beside(row, right, apart, mine)
-    for problem, cells, count in STATIC:
-        ours.append(_static(problem, cells, count))
+    for static in STATIC:
+        mine = _static(static)
+        ours.append(mine)
+        if static.elements is not None:
+            beside.append(_static_beside(static, static.elements, mine))
     table("by hand, normalised L1 error", ours)
     table("NGSolve beside it", beside)
     save("waves", [*ours, *beside])
@@ -156,19 +181,8 @@ def _beside(
     for way, run in ways.items():
         answer, seconds = _timed(run)
         error, late = row.errors(answer(row.points), right)
-        made = {
-            "problem": row.problem.name,
-            "to": row.to,
-            "NGSolve": f"{peer.elements}, {way}",
-            "error": error,
-            "late error": late,
-            **seconds.columns,
-            "ours / its": mine["warm s"] / seconds.warm,
-            "CPU, ours / its": mine["warm CPU s"] / seconds.warm_cpu,
-            "reference to": apart,
-        }
-        _told(made)
-        found.append(made)
+        name = f"{peer.elements}, {way}"
+        found.append(_compared(row.problem.name, row.to, name, (error, late), seconds, mine, apart))
     if row.problem.name in OTHER_CELLS:
         blind = dataclasses.replace(row.problem, exact=None)
         other = _march(blind, *OTHER_CELLS[row.problem.name])
@@ -179,9 +193,34 @@ def _beside(
     return found
 
 
-def _static(problem: ts.Problem, cells: tuple[int, ...], count: int) -> dict[str, Any]:
+def _compared(
+    problem: str,
+    to: float,
+    way: str,
+    errors: tuple[float, float | None],
+    seconds: Seconds,
+    mine: dict[str, Any],
+    apart: float | None = None,
+) -> dict[str, Any]:
+    made = {
+        "problem": problem,
+        "to": to,
+        "NGSolve": way,
+        "error": errors[0],
+        "late error": errors[1],
+        **seconds.columns,
+        "ours / its": mine["warm s"] / seconds.warm,
+        "CPU, ours / its": mine["warm CPU s"] / seconds.warm_cpu,
+        "reference to": apart,
+    }
+    _told(made)
+    return made
+
+
+def _static(row: Static) -> dict[str, Any]:
+    problem = helmholtz(row.k)
     blind = dataclasses.replace(problem, exact=None)
-    sizes = {"subdomains": cells, "features": count, "coupling": "interfaces"}
+    sizes = {"subdomains": row.cells, "features": row.features, "coupling": "interfaces"}
 
     def run() -> ts.Solution:
         with single_threaded_blas():
@@ -190,9 +229,9 @@ def _static(problem: ts.Problem, cells: tuple[int, ...], count: int) -> dict[str
     found, seconds = _timed(run)
     made = {
         "problem": problem.name,
-        "to": 1e-6,
+        "to": TO,
         "slabs": None,
-        "cells": " x ".join(map(str, cells)),
+        "cells": f"{row.cells} x {row.cells}",
         "features": found.report.features,
         "error": _scattered_error(problem, found),
         "late error": None,
@@ -200,6 +239,14 @@ def _static(problem: ts.Problem, cells: tuple[int, ...], count: int) -> dict[str
     }
     _told(made)
     return made
+
+
+def _static_beside(row: Static, elements: Elements, mine: dict[str, Any]) -> dict[str, Any]:
+    problem, exact = helmholtz(row.k), partial(three_waves, k=row.k)
+    answer, seconds = _timed(partial(static_elements, elements, row.k, exact))
+    points = problem.domain.scatter(SCATTERED, np.random.default_rng(0))
+    error = normalised(answer(points), problem.exact_values(points).ravel())
+    return _compared(problem.name, TO, f"{elements}, condensed", (error, None), seconds, mine)
 
 
 def _to_tolerance(problem: ts.Problem, tol: float) -> dict[str, Any]:

@@ -223,3 +223,26 @@ def _found_radius(made: Assembled, steps: int = 40) -> float:
         q.data = made.mass * force
         rho = q.InnerProduct(force) / square
     return 1.1 * rho
+
+
+def helmholtz(elements: Elements, k: float, exact: Formula) -> Callable[[Array], Array]:
+    """Laplace(u) + k^2 u = 0 with u given on the boundary, inner unknowns eliminated."""
+    import ngsolve as ng
+
+    ng.ngsglobals.msg_level = 0
+    ng.SetNumThreads(1)
+    mesh = elements.mesh()
+    space = ng.H1(mesh, order=elements.degree, dirichlet=".*")
+    u, v = space.TnT()
+    A = ng.BilinearForm(space, condense=True, symmetric=True)
+    A += (ng.grad(u) * ng.grad(v) - k**2 * u * v) * ng.dx
+    A.Assemble()
+    found = ng.GridFunction(space)
+    found.Set(exact(ng.x, ng.y, ng), ng.BND)
+    load = found.vec.CreateVector()
+    load.data = -A.mat * found.vec
+    load.data += A.harmonic_extension_trans * load
+    found.vec.data += A.mat.Inverse(space.FreeDofs(True), inverse="sparsecholesky") * load
+    found.vec.data += A.harmonic_extension * found.vec
+    found.vec.data += A.inner_solve * load
+    return lambda points: np.asarray(found(mesh(points[:, 0], points[:, 1]))).ravel()

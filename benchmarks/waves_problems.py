@@ -97,14 +97,16 @@ def around(T: float, width: float = 0.02) -> ts.Problem:
     )
 
 
+def three_waves(x: Any, y: Any, library: Any, k: float) -> Any:
+    ways = [(np.cos(a), np.sin(a)) for a in (0.3, 1.4, 2.6)]
+    return sum(library.cos(k * (c * x + s * y) + i) for i, (c, s) in enumerate(ways))
+
+
 def helmholtz(k: float) -> ts.Problem:
     """Three plane waves crossing the unit square, given on its boundary."""
 
     def exact(p: np.ndarray) -> np.ndarray:
-        ways = [(np.cos(a), np.sin(a)) for a in (0.3, 1.4, 2.6)]
-        return np.asarray(
-            sum(np.cos(k * (c * p[:, 0] + s * p[:, 1]) + i) for i, (c, s) in enumerate(ways))
-        )
+        return np.asarray(three_waves(p[:, 0], p[:, 1], np, k))
 
     return ts.Problem(
         ts.Box(x=(0, 1), y=(0, 1)),
@@ -140,8 +142,8 @@ def holed_disc() -> ts.Problem:
 
 @dataclass(frozen=True)
 class Peer:
-    """What NGSolve takes: elements and the size and shift of a Krylov space; fewer elements may do
-    for the Chebyshev series."""
+    """What NGSolve takes: elements, and the size and shift of a Krylov space, all found by trying
+    those of degree 4 to 12 for the least CPU seconds to the error wanted."""
 
     elements: Elements
     size: int
