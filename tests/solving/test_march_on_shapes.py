@@ -22,6 +22,26 @@ def beaten(T):
     )
 
 
+@pytest.mark.parametrize("features", [{"features": 150}, {"features": 250, "activation": "sin"}])
+def test_slivers_do_not_feed_on_themselves(features):
+    """Of one cell a hundredth is inside."""
+    shape = ts.Box(x=(0, 1), y=(0, 1)) - ts.Ball(x=0.55, y=0.45, radius=0.25, name="hole")
+
+    def start(p):
+        far = (p[:, 0] - 0.25) ** 2 + (p[:, 1] - 0.75) ** 2
+        return np.exp(-far / 0.02) * np.sin(np.pi * p[:, 0]) * np.sin(np.pi * p[:, 1])
+
+    problem = ts.Problem(
+        shape.over(t=(0, 1)),
+        ts.Equation(ts.D(t=2) - ts.Laplacian()),
+        [ts.Dirichlet(0.0), ts.Initial(start), ts.InitialVelocity(0.0)],
+    )
+    sizes = {"subdomains": (4, 4, 1), "coupling": "interfaces", "estimate": False, **features}
+    marched = ts.march(problem, 8, **sizes)
+    residuals = [slab.residual for slab in marched.report.slabs]
+    assert max(residuals) < 2 * residuals[0]
+
+
 @pytest.mark.parametrize("cells", [4, ([-1, -0.97, -0.3, 0.3, 1], 4, 1)], ids=["cut", "sliver"])
 def test_a_drum_is_still_right_after_many_slabs(cells):
     sizes = {"features": 100, "coupling": "interfaces", "estimate": False}

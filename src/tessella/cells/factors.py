@@ -32,6 +32,7 @@ from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Found
 from tessella.problem.problem import Problem
+from tessella.problem.slabs import TIME
 
 
 @dataclass(frozen=True, repr=False)
@@ -217,7 +218,9 @@ def _factored(
     """Maps of all cells, and the way they are joined."""
     kinds = find_kinds(system, space_of, made, shelf is not None)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-    mapped = map_kinds(kinds, system.asked, sigma, known)
+    axes = system.problem.domain.axes
+    waves = TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
+    mapped = map_kinds(kinds, system.asked, sigma, known, waves)
     check_finite(system, mapped)
     if shelf is not None:
         _shelve(shelf, kinds, mapped, known)

@@ -47,7 +47,11 @@ Mapped = Family | Pivoted
 
 
 def map_kinds(
-    kinds: Sequence[Kind], asked: Sequence[Asked], sigma: float, known: Sequence[Known]
+    kinds: Sequence[Kind],
+    asked: Sequence[Asked],
+    sigma: float,
+    known: Sequence[Known],
+    waves: bool = False,
 ) -> list[Mapped]:
     """The maps of all kinds, those known already left as they are."""
     groups: dict[object, list[int]] = {}
@@ -77,7 +81,7 @@ def map_kinds(
         alone += failed
         if family is not None:
             found.append(family)
-    return found + _alone(kinds, alone, asked, sigma, known)
+    return found + _alone(kinds, alone, asked, sigma, known, waves)
 
 
 def _bytes(kind: Kind) -> int:
@@ -98,6 +102,7 @@ def _alone(
     asked: Sequence[Asked],
     sigma: float,
     known: Sequence[Known],
+    waves: bool,
 ) -> list[Pivoted]:
     """Kinds that are like no other, and filtered by themselves."""
     fresh = [i for i in alone if not isinstance(known[i], Fit)]
@@ -106,7 +111,7 @@ def _alone(
         for i in fresh
     )
     fits = in_parallel(
-        lambda i: fitted(kinds[i], asked, max(sigma, threshold(kinds[i]))), fresh, flops
+        lambda i: fitted(kinds[i], asked, max(sigma, threshold(kinds[i], waves))), fresh, flops
     )
     made: dict[int, Known] = dict(zip(fresh, fits, strict=True))
     found = []

@@ -19,7 +19,6 @@ from tessella.cells.maps import Sharing
 from tessella.cells.port import Rowed, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.shelf import size_in_bytes
-from tessella.features.plane_waves import PlaneWaves
 from tessella.linalg.lapack import Reflections, pivoted_qr, qr
 from tessella.machine.arrays import Array
 
@@ -27,9 +26,9 @@ LOOSE = 1e8
 """Condition from which a whole cell is hardly determined by what comes in."""
 
 CUT_SIGMA, WAVE_SIGMA = 1e-13, 1e-6
-"""Least threshold of the filter of single cells, whose columns have unit length or less; and of
-plane waves in cut ones. A sliver hardly tells waves apart, and what little it says of some would
-grow from slab to slab of time (twice with 1e-8, where a hundredth of a cell is inside)."""
+"""Least threshold of the filter of single cells, whose columns have unit length or less; and of cut
+ones where waves travel. A sliver hardly tells features apart, and what little it says of some would
+grow from slab to slab of time (with 1e-8 it may, where a hundredth of a cell is inside)."""
 
 
 class Fit(NamedTuple):
@@ -159,11 +158,10 @@ class Pivoted:
         return found
 
 
-def threshold(kind: Kind) -> float:
-    """The least that a kind needs."""
-    drawn = [draw.features.features for draw in kind.space.draws]
-    waves = any(isinstance(features, PlaneWaves) for features in drawn)
-    return WAVE_SIGMA if waves and not kind.space.filtered else CUT_SIGMA
+def threshold(kind: Kind, waves: bool) -> float:
+    """The least that a kind needs; `waves` travel where an equation is of second order in time."""
+    cut = kind.own is None and not kind.space.filtered
+    return WAVE_SIGMA if cut and waves else CUT_SIGMA
 
 
 def fitted(kind: Kind, asked: Sequence[Asked], sigma: float) -> Fit:
