@@ -83,6 +83,14 @@ def test_reused_factors_give_what_new_ones_give(settings, points, monkeypatch):
     np.testing.assert_allclose(reused(points), anew(points), atol=1e-8)
 
 
+def test_factors_of_other_wavenumbers_are_reused_too(points, monkeypatch):
+    plain = ts.march(wave(), 4, estimate=False, **SIDE)
+    monkeypatch.setattr("tessella.cells.factors.TUNINGS", (1.7,))
+    tuned = ts.march(wave(), 4, estimate=False, **SIDE)
+    assert tuned.report.factorisations == 1
+    np.testing.assert_allclose(tuned(points), plain(points), atol=1e-6)
+
+
 def test_coefficients_that_change_in_time_are_factored_in_every_slab():
     def exact(p):
         return np.exp(-(p[:, 1] + p[:, 1] ** 2 / 2)) * np.sin(PI * p[:, 0])

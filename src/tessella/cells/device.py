@@ -262,7 +262,7 @@ def device_factors(
         progress(system.cells.count, system.cells.count, 1.0)
     note = f"direct: about {gib(int(plan.bytes))} on the device" if solver is None else ""
     own = plan, statements, ports.given, leaves, merged, float(condition)
-    return DeviceFactors(system, (space,), 0, note, *own)
+    return DeviceFactors(system, (space,), 0, note, 1.0, *own)
 
 
 @dataclass(frozen=True, repr=False)

@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.space import Space
-from tessella.cells.system import CellSystem
+from tessella.cells.system import CellSystem, retuned
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Factors
 
@@ -22,12 +22,14 @@ class FactoredCells(Factors):
     """Cells mapped and joined.
 
     reused  how many cells an earlier solve had mapped
+    tuning  of the incoming data's wavenumbers (see `retuned`)
     """
 
     system: CellSystem
     spaces: tuple[Space, ...]
     reused: int
     note: str
+    tuning: float
 
     @property
     @abstractmethod
@@ -62,9 +64,10 @@ class FactoredCells(Factors):
         return dataclasses.replace(self, note="; ".join(filter(None, (self.note, remark))))
 
     def renewed(self, system: object) -> Self | None:
-        if not isinstance(system, CellSystem) or not system.has_matrix_of(self.system):
+        if not isinstance(system, CellSystem):
             return None
-        return dataclasses.replace(self, system=system)
+        own = system if self.tuning == 1.0 else retuned(system, self.tuning)
+        return dataclasses.replace(self, system=own) if own.has_matrix_of(self.system) else None
 
     def described(self, basis: AnyBasis) -> dict[str, Any]:
         return {

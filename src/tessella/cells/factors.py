@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Found
 from tessella.problem.problem import Problem
+from tessella.problem.slabs import TIME
 
 
 @dataclass(frozen=True, repr=False)
@@ -187,12 +188,16 @@ def factor_cells(
             own = system if tuning == 1.0 else retuned(system, tuning)
             found = _factored(own, space_of, made, rule.sigma, solver, progress, shelf)
             if best is None or found.trouble < best.trouble:
-                best = found if tuning == 1.0 else found.noted(f"kappa x {tuning:g} near resonance")
+                best = found if tuning == 1.0 else _tuned(found, tuning)
             if best.trouble < MAGNIFIED:
                 loose = isinstance(best.joined, Merged) and best.joined.whole.undetermined
                 return best.noted(UNDETERMINED) if loose else best
     assert best is not None
     return best.noted("some subdomains are hardly determined by what comes in")
+
+
+def _tuned(found: CellFactors, tuning: float) -> CellFactors:
+    return replace(found.noted(f"kappa x {tuning:g} near resonance"), tuning=tuning)
 
 
 UNDETERMINED = "the last exchange is singular: the solution may not be unique"
@@ -214,7 +219,9 @@ def _factored(
     """Maps of all cells, and the way they are joined."""
     kinds = find_kinds(system, space_of, made, shelf is not None)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-    mapped = map_kinds(kinds, system.asked, max(sigma, system.cut_sigma), known)
+    axes = system.problem.domain.axes
+    waves = TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
+    mapped = map_kinds(kinds, system.asked, sigma, known, waves)
     check_finite(system, mapped)
     if shelf is not None:
         _shelve(shelf, kinds, mapped, known)
@@ -244,7 +251,7 @@ def _factored(
         joined = merge(plan, maps, distinct, weights, shelf)
     again = sum(one is not None for one in known)
     return CellFactors(
-        system, tuple(made), again, note, space_of, tuple(kinds), tuple(mapped), joined
+        system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped), joined
     )
 
 

@@ -22,7 +22,7 @@ from tessella.cells.draw import digest
 from tessella.cells.family import Factor, Family
 from tessella.cells.kinds import Kind
 from tessella.cells.maps import runs
-from tessella.cells.pivoted import Fit, Pivoted, fitted
+from tessella.cells.pivoted import Fit, Pivoted, fitted, threshold
 from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
@@ -47,7 +47,11 @@ Mapped = Family | Pivoted
 
 
 def map_kinds(
-    kinds: Sequence[Kind], asked: Sequence[Asked], sigma: float, known: Sequence[Known]
+    kinds: Sequence[Kind],
+    asked: Sequence[Asked],
+    sigma: float,
+    known: Sequence[Known],
+    waves: bool = False,
 ) -> list[Mapped]:
     """The maps of all kinds, those known already left as they are."""
     groups: dict[object, list[int]] = {}
@@ -77,7 +81,7 @@ def map_kinds(
         alone += failed
         if family is not None:
             found.append(family)
-    return found + _alone(kinds, alone, asked, sigma, known)
+    return found + _alone(kinds, alone, asked, sigma, known, waves)
 
 
 def _bytes(kind: Kind) -> int:
@@ -98,6 +102,7 @@ def _alone(
     asked: Sequence[Asked],
     sigma: float,
     known: Sequence[Known],
+    waves: bool,
 ) -> list[Pivoted]:
     """Kinds that are like no other, and filtered by themselves."""
     fresh = [i for i in alone if not isinstance(known[i], Fit)]
@@ -105,7 +110,9 @@ def _alone(
         4.0 * kinds[i].space.columns ** 2 * sum(len(asked[n].slot) for n, _ in kinds[i].asked)
         for i in fresh
     )
-    fits = in_parallel(lambda i: fitted(kinds[i], asked, sigma), fresh, flops)
+    fits = in_parallel(
+        lambda i: fitted(kinds[i], asked, max(sigma, threshold(kinds[i], waves))), fresh, flops
+    )
     made: dict[int, Known] = dict(zip(fresh, fits, strict=True))
     found = []
     for i in sorted(alone):

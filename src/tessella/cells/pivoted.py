@@ -25,6 +25,11 @@ from tessella.machine.arrays import Array
 LOOSE = 1e8
 """Condition from which a whole cell is hardly determined by what comes in."""
 
+CUT_SIGMA, WAVE_SIGMA = 1e-13, 1e-6
+"""Least threshold of the filter of single cells, whose columns have unit length or less; and of cut
+ones where waves travel. A sliver hardly tells features apart, and what little it says of some would
+grow from slab to slab of time (with 1e-8 it may, where a hundredth of a cell is inside)."""
+
 
 class Fit(NamedTuple):
     """The rows of a cell as M[:, kept] = Q R, Q first the reflections of all rows, then those of
@@ -151,6 +156,12 @@ class Pivoted:
         if len(self.fit.kept):
             found[:, self.fit.kept] = lapack.dtrtrs(self.fit.R, y.T)[0].T
         return found
+
+
+def threshold(kind: Kind, waves: bool) -> float:
+    """The least that a kind needs; `waves` travel where an equation is of second order in time."""
+    cut = kind.own is None and not kind.space.filtered
+    return WAVE_SIGMA if cut and waves else CUT_SIGMA
 
 
 def fitted(kind: Kind, asked: Sequence[Asked], sigma: float) -> Fit:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
 import numpy as np
@@ -38,6 +38,7 @@ from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
 from tessella.features.plane_waves import INSIDE as INSIDE_WAVES
 from tessella.features.plane_waves import PlaneWaves
+from tessella.geometry.combinations import Extrusion
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import FEWEST
@@ -61,12 +62,14 @@ class ShapedCells(Cells):
     homes      of every unknown, in which of these it lives
     kind       (regions, J): outside, cut or whole
     cut_slots  (region, cell) -> points inside
+    sampled    where parts of the boundary have been sampled already
     """
 
     insides: tuple[Inside, ...]
     homes: tuple[int, ...]
     kind: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
+    sampled: dict[str, list[Place]] = field(default_factory=dict)
 
     @property
     def rooms(self) -> Array:
@@ -115,20 +118,49 @@ class ShapedCells(Cells):
             found.append(Place(slot, np.array([cell]), np.ones(1)))
         return found
 
-    @cached_property
-    def _on(self) -> dict[str, list[Place]]:
-        """Where parts of the boundary have been sampled already."""
-        return {}
-
     def on(self, problem: Problem, name: str) -> list[Place]:
-        if name not in self._on:
-            self._on[name] = self._sampled(problem, name)
-        return self._on[name]
+        if name not in self.sampled:
+            self.sampled[name] = self._sampled(problem, name)
+        return self.sampled[name]
+
+    def moved(self, tiling: Tiling) -> ShapedCells:
+        """The same cells at another time."""
+        insides = tuple(Inside(tiling.domain, inside.region) for inside in self.insides)
+        return replace(self, tiling=tiling, insides=insides)
+
+    def _lids(self, domain: Extrusion, end: int) -> list[Place]:
+        """The ends of an extrusion: whole faces, and the parts of faces of cells that are cut, with
+        as many points on any part as on a whole face, for initial data must determine all."""
+        axis = domain.dimension - 1
+        there = np.isin(self.number, self.tiling.at_end(axis, end))
+        found: list[Place] = []
+        for inside, kind in zip(self.insides, self.kind, strict=True):
+            whole, cut = (np.flatnonzero(there & (kind == one)) for one in (INSIDE, CUT))
+            if len(whole):
+                found.append(self.on_wall((axis, end, WHOLE), whole))
+            low, high = self.low_corner[cut], self.high_corner[cut]
+            low[:, axis] = high[:, axis] = self.centres[cut, axis]  # The lid itself is a boundary.
+            parts = face_parts(inside, axis, low, high, max(self.face_counts[axis], default=1))
+            for cell, own in zip(cut.tolist(), parts, strict=True):
+                if own:
+                    x, weights = (np.concatenate(a) for a in zip(*own, strict=True))
+                    half = self.half_widths[cell]
+                    z = (x - self.centres[cell]) / half
+                    z[:, axis] = 2.0 * end - 1.0
+                    normals = np.tile(np.eye(axis + 1)[axis] * (2.0 * end - 1.0), (len(z), 1))
+                    slot = Slot(z, weights / np.prod(2 * half))
+                    found.append(Place(slot, np.array([cell]), np.ones(1), normals))
+        return found
 
     def _sampled(self, problem: Problem, name: str) -> list[Place]:
-        along = max(*self.counts, self.degree + 1)
-        spacing = (2 * self.half_widths).min(axis=0) / (along + 1)
-        axis = problem.domain.axes.index("t") if name == START else None
+        domain = problem.domain
+        if isinstance(domain, Extrusion) and name in domain.ends:
+            return self._lids(domain, domain.ends.index(name))
+        counts = self.counts
+        if isinstance(domain, Extrusion):  # what too few points leave open grows with time
+            counts = tuple(itertools.chain(*self.face_counts))
+        spacing = (2 * self.half_widths).min(axis=0) / (max(counts) + 1)
+        axis = domain.axes.index("t") if name == START else None
         few = FEW if axis is None else math.prod(self.face_counts[axis])
         owner, points, normals, weights = boundary_points(
             problem.domain, name, spacing, self.low_corner, self.high_corner, few=few
@@ -200,11 +232,20 @@ def shaped_cells(problem: Problem, basis: AnyCellBasis, grid: Grid) -> ShapedCel
         least = INSIDE_WAVES ** len(counts)
     regions = problem.domain.regions or (None,)
     homes = tuple(regions.index(problem.region(field)) for field in problem.fields)
-    sizes = (tiling, counts, on_faces, degree, least, homes)
+    sizes = (_at_rest(tiling), counts, on_faces, degree, least, homes)
     try:
-        return _shaped(*sizes)
+        return _shaped(*sizes).moved(tiling)
     except TypeError:  # a domain that has no hash is cut anew
-        return _shaped.__wrapped__(*sizes)
+        return _shaped.__wrapped__(*sizes).moved(tiling)
+
+
+def _at_rest(tiling: Tiling) -> Tiling:
+    """An extrusion from 0 on: what is cut is the same in all slabs of time."""
+    domain = tiling.domain
+    if not isinstance(domain, Extrusion):
+        return tiling
+    length = float(f"{domain.high - domain.low:.9g}")
+    return tiling.moved(replace(domain, low=0.0, high=length))
 
 
 @lru_cache(maxsize=4)

@@ -32,11 +32,6 @@ from tessella.problem.conditions import IntegralCondition, PointCondition
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 
-CUT_SIGMA, WAVES_SIGMA = 1e-13, 1e-5
-"""Thresholds of the filter of single cells, whose columns have unit length or less, and of cut ones
-that waves run through: with 1e-7 they grow in some hundred slabs, with 1e-5 in none of our trials,
-and errors of 1e-5 remain."""
-
 SUM_POINTS = 10
 """Fewest Gauss points per axis and cell for an integral."""
 
@@ -106,15 +101,6 @@ class CellSystem:
     def orders(self) -> Array:
         """How often the equations differentiate every unknown along every axis, (F, d)."""
         return orders_along(self.problem)
-
-    @property
-    def cut_sigma(self) -> float:
-        """Least threshold of the filter of cells that filter their own features. Of waves on a
-        shape, whose end is the start of the next slab, cut cells must hold no function that their
-        data hardly show: it would come out larger, slab after slab."""
-        axes = self.problem.domain.axes
-        waves = "t" in axes and self.orders[:, axes.index("t")].max() > 1
-        return WAVES_SIGMA if waves and not isinstance(self.problem.domain, Box) else CUT_SIGMA
 
     @property
     def h(self) -> Array:

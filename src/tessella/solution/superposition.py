@@ -25,9 +25,9 @@ STRIP = 32
 DIGITS = 9
 """Places in cells are compared after so many digits, and then to rounding."""
 
-ALIKE, FEW = 4, 16
-"""So many times fewer places than points, or so few groups of cells, make tables worth their
-while."""
+ALIKE, FEW, MANY = 4, 16, 32
+"""So many times fewer places than points, so few groups of cells, or so many points in each of
+them, make tables worth their while."""
 
 
 def superposed(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) -> Array:
@@ -63,7 +63,7 @@ def _alike(basis: Basis, x: Array, subdomain: np.ndarray, point: np.ndarray) -> 
     for k, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         found.setdefault(keys[start:end].tobytes(), []).append(k)
     places = sum(int(ends[k[0]] - starts[k[0]]) for k in found.values())
-    if ALIKE * places > len(point) and len(found) > FEW:
+    if ALIKE * places > len(point) and len(found) > max(FEW, len(point) // MANY):
         return None
     groups = []
     for members in found.values():

@@ -1,0 +1,53 @@
+"""Waves on shapes, slab by slab: cut cells, even slivers, keep what they start from."""
+
+import numpy as np
+import pytest
+from scipy.special import j0, jn_zeros
+
+import tessella as ts
+
+K = float(jn_zeros(0, 2)[1])
+
+
+def drum(p):
+    return j0(K * np.hypot(p[:, 0], p[:, 1])) * np.cos(K * p[:, 2])
+
+
+def beaten(T):
+    return ts.Problem(
+        ts.Ball(x=0, y=0, radius=1).over(t=(0, T)),
+        ts.Equation(ts.D(t=2) - ts.Laplacian()),
+        [ts.Dirichlet(0.0), ts.Initial(drum), ts.InitialVelocity(0.0)],
+        exact=drum,
+    )
+
+
+@pytest.mark.parametrize("features", [{"features": 150}, {"features": 250, "activation": "sin"}])
+def test_slivers_do_not_feed_on_themselves(features):
+    """Of one cell a hundredth is inside."""
+    shape = ts.Box(x=(0, 1), y=(0, 1)) - ts.Ball(x=0.55, y=0.45, radius=0.25, name="hole")
+
+    def start(p):
+        far = (p[:, 0] - 0.25) ** 2 + (p[:, 1] - 0.75) ** 2
+        return np.exp(-far / 0.02) * np.sin(np.pi * p[:, 0]) * np.sin(np.pi * p[:, 1])
+
+    problem = ts.Problem(
+        shape.over(t=(0, 1)),
+        ts.Equation(ts.D(t=2) - ts.Laplacian()),
+        [ts.Dirichlet(0.0), ts.Initial(start), ts.InitialVelocity(0.0)],
+    )
+    sizes = {"subdomains": (4, 4, 1), "coupling": "interfaces", "estimate": False, **features}
+    marched = ts.march(problem, 8, **sizes)
+    residuals = [slab.residual for slab in marched.report.slabs]
+    assert max(residuals) < 2 * residuals[0]
+
+
+@pytest.mark.parametrize("cells", [4, ([-1, -0.97, -0.3, 0.3, 1], 4, 1)], ids=["cut", "sliver"])
+def test_a_drum_is_still_right_after_many_slabs(cells):
+    sizes = {"features": 100, "coupling": "interfaces", "estimate": False}
+    subdomains = (cells, cells, 1) if isinstance(cells, int) else cells
+    marched = ts.march(beaten(4.0), 10, subdomains=subdomains, **sizes)
+    errors = [slab.error["l1_normalised"] for slab in marched.report.slabs]
+    assert marched.report.factorisations == 1
+    assert errors[-1] < 12 * errors[0]
+    assert max(errors) < 1e-2
