@@ -28,7 +28,7 @@ LOOSE = 1e8
 CUT_SIGMA, WAVE_SIGMA = 1e-13, 1e-5
 """Least threshold of the filter of single cells, whose columns have unit length or less; and of cut
 ones where waves travel. A sliver hardly tells features apart, and what little it says of some would
-grow from slab to slab of time: on a disc in 6 x 6 cells with 1e-6, in none of our trials with 1e-5."""
+grow from slab to slab of time: on a disc in 6 x 6 cells with 1e-6, in no trial with 1e-5."""
 
 
 class Fit(NamedTuple):
