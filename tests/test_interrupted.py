@@ -12,7 +12,8 @@ import pytest
 from tessella import cli
 from tessella.linalg.iterative.iteration import Iterative
 from tessella.reproduction import Plan, run
-from tessella.solving import march, ways
+from tessella.solving import ways
+from tessella.solving.walk import Walk
 
 SMALL = ["--set", "subdomains=3", "--set", "features=6", "--set", "omega0=10"]
 FINDINGS = "the report tells what was found until then"
@@ -70,7 +71,7 @@ def test_an_interrupted_iteration_reports_and_says_so(command, monkeypatch, numb
 
 
 def test_an_interrupted_march_reports_and_says_so(command, monkeypatch):
-    monkeypatch.setattr(march._Walk, "step", pressing(march._Walk.step, 3))
+    monkeypatch.setattr(Walk, "attempt", pressing(Walk.attempt, 3))
     found, told, complaint = command("solve", "heat", "--slabs", "4", "--set", "features=30")
     assert (found, complaint) == (130, f"interrupted: {FINDINGS}\n")
     assert "interrupted in slab 3 of 4" in told
@@ -137,7 +138,7 @@ def test_a_folder_that_takes_no_records_is_refused_before_the_first_run(command)
 def test_a_full_disk_keeps_what_was_finished(tmp_path, monkeypatch):
     def large(case, seed):
         return {"experiment": case.experiment, "row": case.row, "seed": seed,
-                "case": case.identity, "curve": "x" * 3000 * (1 + 9 * seed)}  # fmt: skip
+                "case": case.identity, "curve": {"error": [0.25] * 500 * (1 + 9 * seed)}}  # fmt: skip
 
     monkeypatch.setattr("tessella.reproduction.execute.execute", large)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)

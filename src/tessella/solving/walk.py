@@ -173,12 +173,13 @@ class Walk:
             self.problem, bounds, parts, self.last, self.test_grid, self.progress
         )
         source = sampler(solution.problem, solution.basis)
-        rows = held_out(solution.problem, share=tuning.IN_A_SLAB, source=source)
+        half, share = self._poorer(parts), tuning.IN_A_SLAB
+        if half is None:
+            rows = held_out(solution.problem, peaked=False, share=share, source=source)
+            return Trial(bounds, parts, solution, reused, look(solution, rows), start)
+        rows = held_out(solution.problem, share=share, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
-        half = self._poorer(parts)
-        if half is None:
-            return trial
         poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last)
         judged = compare(seen, look(poorer, seen.rows))
         return trial._replace(poorer=poorer, judged=judged, apart=at_end(seen, poorer))
