@@ -75,6 +75,7 @@ class Asked:
 
     symbol  (unknown, alpha) -> (members, n), weights and the cells' units folded in
     h       (members, n)
+    scale   (members, n): what a datum of one is in h
     unit    (members,): squares of residuals over it sum up to the statement's mean square
     """
 
@@ -83,12 +84,13 @@ class Asked:
     members: np.ndarray
     symbol: Symbol
     h: Array
+    scale: Array
     unit: Array
 
     def of(self, chosen: Mask) -> Asked:
         """Some of its members only, (members,)."""
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
-        own = (x[chosen] for x in (self.h, self.unit))
+        own = (x[chosen] for x in (self.h, self.scale, self.unit))
         return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
 
     def at(self, member: int) -> int:
@@ -207,6 +209,7 @@ class Stating:
             here = chosen[start:end].reshape(part.h.shape)
             start = end
             part.h[...] *= here
+            part.scale[...] *= here
             for c in part.symbol.values():
                 c *= here
             kept.append(part)
@@ -305,7 +308,8 @@ class Stating:
                         symbol[f, alpha] = table
             h = given[here].reshape(shape) * factor
             unit = w * self.volume / self.boxes[p.members]
-            asked = Asked(source.name, p.slot, p.members, symbol, h, unit)
+            within = 1.0 if inside is None else inside[here].reshape(shape)
+            asked = Asked(source.name, p.slot, p.members, symbol, h, factor * within, unit)
             if inside is not None:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):

@@ -27,6 +27,7 @@ from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import per_field
+from tessella.overlap.factored import Data
 from tessella.overlap.points import Grid
 from tessella.problem.conditions import IntegralCondition, PointCondition
 from tessella.problem.operators import Operator
@@ -44,13 +45,14 @@ SUM_POINTS = 10
 class Sum(NamedTuple):
     """A row over all cells: the sum over its cells of symbol . D^alpha v should be `value`.
 
-    `size` makes it what its statement asks for.
+    `size` makes it what its statement asks for, `scale` is what a datum of one is in the value.
     """
 
     name: str
     parts: tuple[Asked, ...]
     value: float
     weight: float
+    scale: float
     size: float = 1.0
 
 
@@ -125,6 +127,52 @@ class CellSystem:
             found.append((part.h * np.sqrt(lam / part.unit)[:, None]).ravel())
         return np.concatenate(found)
 
+    @property
+    def right(self) -> Array:
+        """All right-hand sides as one vector: those of the rows, then those of the sums."""
+        return np.concatenate([*(part.h.ravel() for part in self.asked), self._values])
+
+    @property
+    def _values(self) -> Array:
+        return np.array([total.value for total in self.sums])
+
+    def split(self, right: Array) -> tuple[list[Array], Array]:
+        """Such a vector, or several one below the other (k, size), as h of every statement's rows
+        (members, n), or (members, k, n), and the values of the sums."""
+        found, start = [], 0
+        for part in self.asked:
+            end = start + part.h.size
+            own = right[..., start:end].reshape(*right.shape[:-1], *part.h.shape)
+            found.append(own if own.ndim == 2 else np.ascontiguousarray(own.swapaxes(0, 1)))
+            start = end
+        return found, right[..., start:]
+
+    def data(self) -> list[Data]:
+        """Where the data of every statement enter `right`."""
+        found, start = [], 0
+        measured = {c.name: c.points for c in self.problem.conditions
+                    if isinstance(c, PointCondition)}  # fmt: skip
+        d = self.problem.domain.dimension
+        for part in self.asked:
+            x = self.cells.points(part.members, part.slot.points).reshape(-1, d)
+            at = slice(start, start + len(x))
+            start = at.stop
+            which = None
+            if part.name in measured:
+                which = _nearest(self.problem, x, measured[part.name])
+                x = measured[part.name]
+            found.append(Data(part.name, x, at, part.scale.ravel(), which))
+        for number, total in enumerate(self.sums, start):
+            x, which = np.zeros((1, d)), None
+            if total.name in measured:
+                part = total.parts[0]
+                inside = self.cells.points(part.members, part.slot.points).reshape(-1, d)
+                x = measured[total.name]
+                which = _nearest(self.problem, inside, x)
+            at = slice(number, number + 1)
+            found.append(Data(total.name, x, at, np.array([total.scale]), which))
+        return found
+
     def has_matrix_of(self, other: CellSystem) -> bool:
         """Whether only right-hand sides differ, up to rounding of the points."""
         if len(self.asked) != len(other.asked) or len(self.sums) != len(other.sums):
@@ -172,6 +220,12 @@ def _check_sizes(problem: Problem, basis: AnyCellBasis, inner: Sequence[Place]) 
         f"{basis.decomposition.count:,} subdomains with {points:,} points",
         "use fewer features, subdomains or points",
     )
+
+
+def _nearest(problem: Problem, x: Array, points: Array) -> np.ndarray:
+    """Which of some points are these."""
+    apart = x[:, None] - problem.domain.wrapped(points)
+    return np.asarray(np.argmin(np.sum(apart**2, axis=2), axis=1))
 
 
 def _same_port(a: Port, b: Port) -> bool:
@@ -301,7 +355,15 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
         unit = np.array([weight * stating.volume / stating.boxes[cell]])
         slot = Slot(z, np.full(len(z), 1 / n))
         found.append(
-            Asked(condition.name, slot, np.array([cell]), symbol, scale * values[own][None], unit)
+            Asked(
+                condition.name,
+                slot,
+                np.array([cell]),
+                symbol,
+                scale * values[own][None],
+                np.full((1, len(z)), scale),
+                unit,
+            )
         )
     return found
 
@@ -313,8 +375,10 @@ def _each_as_sum(stating: Stating, part: Asked) -> list[Sum]:
     for i in range(len(part.slot)):
         symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
         slot = Slot(part.slot.points[i : i + 1], np.ones(1))
-        one = Asked(part.name, slot, part.members, symbol, np.zeros((1, 1)), np.ones(1))
-        found.append(Sum(part.name, (one,), float(part.h[0, i]) / unit, weight))
+        nothing = np.zeros((1, 1))
+        one = Asked(part.name, slot, part.members, symbol, nothing, nothing, np.ones(1))
+        value, scale = float(part.h[0, i]) / unit, float(part.scale[0, i]) / unit
+        found.append(Sum(part.name, (one,), value, weight, scale))
     return found
 
 
@@ -338,7 +402,9 @@ def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> S
                 unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
                 symbol[f, alpha] = c[here].reshape(shape) * measure * unit
         nothing, one = np.zeros(shape), np.ones(shape[0])
-        parts.append(Asked(condition.name, place.slot, place.members, symbol, nothing, one))
+        parts.append(
+            Asked(condition.name, place.slot, place.members, symbol, nothing, nothing, one)
+        )
     relative = stating.relative(condition.operator, x)
     if relative == 0.0:
         raise ValueError(
@@ -350,4 +416,4 @@ def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> S
     stating.weights[condition.name] = float(weight)
     value = condition.number / stating.volume - lifted
     size = stating.volume
-    return Sum(condition.name, tuple(parts), value, math.sqrt(weight) * size, size)
+    return Sum(condition.name, tuple(parts), value, math.sqrt(weight) * size, 1 / size, size)

@@ -25,6 +25,7 @@ from tessella.overlap.basis import AnyBasis, Basis, Multilevel, per_field
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.enriched import scales
 from tessella.overlap.evaluation import basis_tables, evaluate_blocks
+from tessella.overlap.factored import Data
 from tessella.overlap.points import Rows, check_memory
 from tessella.problem.conditions import IntegralCondition
 from tessella.problem.operators import Operator
@@ -59,6 +60,7 @@ class LeastSquares:
     h: Array
     parts: dict[str, slice]
     weights: dict[str, float]
+    points: Array
     totals: tuple[Total, ...] = ()
     scales: Array | None = None
 
@@ -75,6 +77,26 @@ class LeastSquares:
     @property
     def rows(self) -> int:
         return self.M.shape[0]
+
+    @property
+    def right(self) -> Array:
+        return self.h
+
+    def data(self) -> list[Data]:
+        """Where the data of every statement enter `right`."""
+        found = []
+        for name, at in self.parts.items():
+            n = at.stop - at.start
+            scale = np.full(n, math.sqrt(self.weights[name] / n))
+            found.append(Data(name, self.points[at], at, scale))
+        rows = len(self.h) - len(self.points)
+        for number, total in enumerate(self.totals, 1):
+            n = rows // len(self.totals)
+            end = len(self.points) + number * n
+            scale = np.array([math.sqrt(n * self.weights[total.name])])
+            nowhere = np.zeros((1, self.points.shape[1]))
+            found.append(Data(total.name, nowhere, slice(end - 1, end), scale))
+        return found
 
     def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each part, in the units of its equation."""
@@ -247,7 +269,7 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
         M, h = M.scale_rows(factors), factors * h
     else:
         weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
-    system = LeastSquares(M, h, weighed.parts, weights, scales=_scales(bases, M))
+    system = LeastSquares(M, h, weighed.parts, weights, weighed.points, scales=_scales(bases, M))
     return _with_totals(system, totals) if totals else system
 
 
@@ -283,7 +305,8 @@ def _with_totals(system: LeastSquares, totals: tuple[Total, ...]) -> LeastSquare
     units = None
     if system.scales is not None:
         units = np.concatenate([system.scales, np.ones(M.shape[1] - len(system.scales))])
-    return LeastSquares(M, h, system.parts, system.weights | named, totals, units)
+    weighted = system.weights | named
+    return LeastSquares(M, h, system.parts, weighted, system.points, totals, units)
 
 
 def _drawn(bases: Sequence[Basis | Multilevel]) -> np.ndarray | None:

@@ -1,0 +1,333 @@
+"""Factor once, solve for many data: only data are evaluated, at points that are known."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from numbers import Real
+from typing import Any, NamedTuple, overload
+
+import numpy as np
+
+from tessella.geometry.domain import Domain
+from tessella.geometry.functions import Function, check_values, explained, function_values
+from tessella.linalg.iterative.iteration import History, Progress
+from tessella.machine.arrays import Array
+from tessella.machine.memory import peak_mib
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.factored import Data, Many
+from tessella.problem.conditions import IntegralCondition, PointCondition, Readings
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Equation, Problem
+from tessella.problem.statement import Statement
+from tessella.solution.report import Report
+from tessella.solution.solution import Solution
+from tessella.solving.algorithm import exact_samples, report_of, substitute
+from tessella.solving.method import Method, check_problem, unknown, with_choices
+from tessella.solving.plan import on_basis
+from tessella.solving.tolerance import check, solve_to
+from tessella.solving.ways import Factors, Found, Parts, way
+
+BATCH = 32
+"""Right-hand sides solved for at once: what a core has at hand."""
+
+Given = Any
+"""Data of a statement: a number, a function of the points, or several of them in a list; a function
+may also return (n, k) values."""
+
+
+@with_choices()
+def factor(
+    problem: Problem,
+    method: Method | None = None,
+    *,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> FactoredProblem:
+    """Filter and factor a problem once, to solve it for other right-hand sides and boundary values.
+
+    The choices are those of `solve`. `tol` first finds a discretisation that meets it for the data
+    of the problem, and keeps its factors: other data of the same kind are then met about as well,
+    rougher ones are not (the residual of every solution shows it).
+
+    >>> import tessella as ts
+    >>> line = ts.Box(x=(0, 1))
+    >>> problem = ts.Problem(line, ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0, on="xmin"),
+    ...     ts.Dirichlet(0.0, on="xmax", name="right")])
+    >>> factored = ts.factor(problem, subdomains=2, features=16, coupling="interfaces")
+    >>> round(float(factored.solve(rhs=4.0)(0.5)[0]), 8)
+    0.5
+    >>> [round(float(u(0.5)[0]), 8) for u in factored.solve(values={"right": [1.0, 2.0]})]
+    [0.75, 1.25]
+    """
+    check_problem(problem, "factor")
+    chosen = Method.of(choices, "factor", method)
+    refined: Report | None = None
+    if chosen.tol is not None:
+        check(problem, chosen.tol)
+        found = solve_to(problem, chosen, progress)
+        parts, refined = on_basis(found.basis), found.report
+    else:
+        parts = chosen.parts(problem)
+    watch = Stopwatch()
+    with watch.phase("assemble"):
+        system = way(parts.basis).assemble(problem, parts)
+    ready = way(parts.basis).factor(system, parts, watch, progress)
+    return FactoredProblem(problem, parts, ready, watch.total(), refined)
+
+
+class Places(NamedTuple):
+    """Where a statement's data are asked, in which places of the right-hand sides they stand, times
+    which scale, and what the ansatz takes off them."""
+
+    points: Array
+    which: np.ndarray
+    at: np.ndarray
+    scale: Array
+    lift: Array
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class FactoredProblem:
+    """A problem with its factors, ready for other data (see `factor`).
+
+    >>> import tessella as ts
+    >>> problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    >>> ts.factor(problem, subdomains=2, features=16, coupling="interfaces").data
+    ('equation', 'dirichlet')
+    """
+
+    problem: Problem
+    parts: Parts
+    ready: Factors
+    seconds: dict[str, float]
+    refined: Report | None = None
+    """Of the solve that found the discretisation, if a tolerance was asked."""
+
+    def __repr__(self) -> str:
+        system, basis = self.ready.system, self.parts.basis
+        return (
+            f"<FactoredProblem {self.problem.name!r}: {system.rows:,} rows, {basis.columns:,} "
+            f"columns in {basis.decomposition.count:,} subdomains, {self.ready.name}, factored in "
+            f"{self.seconds['total']:.2g} s; data of {', '.join(self.data)}>"
+        )
+
+    @property
+    def data(self) -> tuple[str, ...]:
+        """The names of all statements, whose data may be others."""
+        return tuple(statement.name for statement in self.problem.statements)
+
+    @overload
+    def solve(self) -> Solution: ...
+
+    @overload
+    def solve(
+        self, rhs: Given = None, values: Mapping[str, Given] | None = None
+    ) -> Solution | list[Solution]: ...
+
+    def solve(
+        self, rhs: Given = None, values: Mapping[str, Given] | None = None
+    ) -> Solution | list[Solution]:
+        """The solution for other data; what is not given stays as the problem has it.
+
+        rhs     of the equation: a number, a function of the points, or a list of these; a function
+                may return (n, k) values for k right-hand sides. Of several equations a mapping from
+                their names
+        values  the same for conditions (and equations), by the names in `data`; of `Measured` an
+                array of its n values, or (n, k); of `Integral` a number or several
+
+        Several data at once give a list of solutions, and cost much less than one by one. They are
+        as many everywhere, or one. Without any data the problem is solved as stated, with the
+        error against its exact solution if that is known.
+        """
+        if rhs is None and not values:
+            watch = Stopwatch()
+            samples = exact_samples(self.problem, self.parts.basis, None)
+            solved = substitute(self.problem, self.parts.basis, self.ready, samples, watch)
+            told = dataclasses.replace(
+                solved.report, seconds=watch.total(), peak_memory_mib=peak_mib()
+            )
+            return dataclasses.replace(solved, report=told)
+        watch, given = Stopwatch(), self._by_name(rhs, values or {})
+        with watch.phase("assemble"):
+            columns = {name: self._values(name, data) for name, data in given.items()}
+            sizes = {name: own.shape[1] for name, own in columns.items() if own.ndim == 2}
+            count = _common(sizes)
+            right = np.tile(self.ready.system.right, (count or 1, 1))
+            for name, own in columns.items():
+                places = self._places[name]
+                each = own.reshape(len(own), -1).T[:, places.which]
+                right[:, places.at] = places.scale * each - places.lift
+        with watch.phase("solve"):
+            pieces = [self.ready.many(right[i : i + BATCH]) for i in range(0, len(right), BATCH)]
+            a, result, residual = Many.joined(pieces)
+        timed = {key: s / len(a) for key, s in watch.total().items()}
+        common = report_of(self.problem, self.parts.basis, self.ready, Found(a, result, {}))
+        report = dataclasses.replace(common, seconds=timed, peak_memory_mib=peak_mib())
+        found = [
+            Solution(
+                self._stated(given, i),
+                self.parts.basis,
+                one,
+                dataclasses.replace(report, residual={n: float(r[i]) for n, r in residual.items()}),
+                History(),
+            )
+            for i, one in enumerate(a)
+        ]
+        return found[0] if count is None else found
+
+    @cached_property
+    def _places(self) -> dict[str, Places]:
+        system = self.ready.system
+        right, by_name = system.right, dict[str, list[Data]]()
+        for own in system.data():
+            by_name.setdefault(own.name, []).append(own)
+        return {name: self._placed(name, own, right) for name, own in by_name.items()}
+
+    def _placed(self, name: str, parts: Sequence[Data], right: Array) -> Places:
+        at = np.concatenate([np.arange(own.at.start, own.at.stop) for own in parts])
+        scale = np.concatenate([own.scale for own in parts])
+        if parts[0].which is not None:
+            points, which = parts[0].points, np.concatenate([own.which for own in parts])
+        else:
+            points = np.concatenate([own.points for own in parts])
+            which = np.arange(len(points))
+        statement = self._statement(name)
+        if isinstance(statement, IntegralCondition):
+            stated = np.array([statement.number])
+        else:
+            stated = statement.values(points)
+        return Places(points, which, at, scale, scale * stated[which] - right[at])
+
+    def _statement(self, name: str) -> Statement:
+        return next(own for own in self.problem.statements if own.name == name)
+
+    def _by_name(self, rhs: Given, values: Mapping[str, Given]) -> dict[str, Given]:
+        """All data by the names of their statements, checked."""
+        if not isinstance(values, Mapping):
+            raise TypeError(
+                f"values must be a mapping from names of conditions to data, got {values!r}: there "
+                f"are {', '.join(self.data)}"
+            )
+        equations, given = [e.name for e in self.problem.equations], dict(values)
+        if rhs is not None and not isinstance(rhs, Mapping):
+            if len(equations) > 1:
+                raise ValueError(
+                    f"the problem has {len(equations)} equations: give rhs={{name: data}} with the "
+                    f"names {', '.join(equations)}"
+                )
+            rhs = {equations[0]: rhs}
+        for name, data in (rhs or {}).items():
+            if name not in equations:
+                raise ValueError(f"rhs has no equation {unknown(name, equations)}")
+            given[name] = data
+        for name, data in given.items():
+            if name not in self.data:
+                raise ValueError(f"values has no statement {unknown(name, self.data)}")
+            _refuse_matrix(name, data)
+        return given
+
+    def _values(self, name: str, data: Given) -> Array:
+        """(n,) values of a statement's data at its points, or (n, k)."""
+        statement, points = self._statement(name), self._places[name].points
+        what = f"{name} {statement.word}"
+        if isinstance(statement, IntegralCondition):
+            numbers = np.asarray(data, dtype=np.float64)
+            if numbers.ndim > 1 or not np.all(np.isfinite(numbers)):
+                raise ValueError(f"{what} must be a number or a list of numbers, got {data!r}")
+            return numbers.reshape(1, -1) if numbers.ndim else numbers.reshape(1)
+        if isinstance(statement, PointCondition):
+            return _measured(data, len(points), what)
+        if isinstance(data, Sequence):
+            return np.stack([_evaluated(one, points, what) for one in data], axis=1)
+        return _evaluated(data, points, what, several=True)
+
+    def _stated(self, given: Mapping[str, Given], number: int) -> Problem:
+        """The problem with these data; it was checked when it was stated."""
+        stated = copy.copy(self.problem)
+        equations, conditions = (
+            tuple(self._restated(own, given[own.name], number) if own.name in given else own
+                  for own in every)
+            for every in (self.problem.equations, self.problem.conditions)
+        )  # fmt: skip
+        for name, value in (("equation", equations), ("conditions", conditions), ("exact", None)):
+            object.__setattr__(stated, name, value)
+        return stated
+
+    def _restated(self, statement: Any, data: Given, number: int) -> Any:
+        if isinstance(statement, PointCondition):
+            values = np.asarray(data, dtype=np.float64)
+            own = values if values.ndim == 1 else values[:, number]
+            one: Any = Readings(statement.points, own)
+        elif isinstance(statement, IntegralCondition):
+            numbers = np.ravel(np.asarray(data, dtype=np.float64))
+            one = float(numbers[min(number, numbers.size - 1)])
+        else:
+            one = data[number] if isinstance(data, Sequence) else data
+            one = Column(one, number) if callable(one) else one
+        name = "rhs" if isinstance(statement, Equation) else "value"
+        return dataclasses.replace(statement, **{name: one})
+
+
+@dataclass(frozen=True)
+class Column:
+    """One of the functions that a function with several columns stands for."""
+
+    function: Function
+    number: int
+
+    def __call__(self, points: Array) -> Array:
+        found = self.function(points)
+        return found[:, self.number] if found.ndim == 2 else found
+
+
+def _common(sizes: Mapping[str, int]) -> int | None:
+    """How many right-hand sides there are; None is a single one."""
+    found = set(sizes.values())
+    if len(found) > 1:
+        told = ", ".join(f"{name} has {size}" for name, size in sizes.items())
+        raise ValueError(f"data of different numbers of right-hand sides: {told}; give as many")
+    if found == {0}:
+        raise ValueError(f"{next(iter(sizes))} has no data: give at least one right-hand side")
+    return found.pop() if found else None
+
+
+def _refuse_matrix(name: str, data: Given) -> None:
+    """Refuse what would change the matrix, by its name."""
+    for one in data if isinstance(data, Sequence) and not isinstance(data, str) else (data,):
+        if isinstance(one, Operator | Statement | Domain | Problem):
+            raise ValueError(
+                f"{name!r} got {one!r}, which would change the matrix: data are numbers or "
+                f"functions of the points; for other operators or domains factor another problem"
+            )
+
+
+def _evaluated(data: Given, points: Array, what: str, several: bool = False) -> Array:
+    if not (isinstance(data, Real) or callable(data)):
+        raise TypeError(f"{what} must be a number or a function of the points, got {data!r}")
+    if not (several and callable(data)):
+        return function_values(data, points, what)
+    with explained(data, points, what):
+        found = np.asarray(data(points))
+    if found.ndim != 2:
+        return check_values(found, points, what)
+    if len(found) != len(points):
+        raise ValueError(
+            f"{what} returned shape {found.shape} for {len(points)} points: it must return (n,) "
+            f"values, or (n, k) for k right-hand sides"
+        )
+    for column in found.T:
+        check_values(column, points, what)
+    return found
+
+
+def _measured(data: Given, n: int, what: str) -> Array:
+    found = np.asarray(data, dtype=np.float64)
+    if found.ndim not in (1, 2) or len(found) != n or not np.all(np.isfinite(found)):
+        raise ValueError(
+            f"{what} must be {n} finite numbers, or ({n}, k) of them, got shape {found.shape}"
+        )
+    return found
