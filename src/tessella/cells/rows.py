@@ -75,7 +75,8 @@ class Asked:
 
     symbol  (unknown, alpha) -> (members, n), weights and the cells' units folded in
     h       (members, n)
-    scale   (members, n): what a datum of one is in h
+    scale, lift
+            (members, n): h = scale * (data - lift)
     unit    (members,): squares of residuals over it sum up to the statement's mean square
     """
 
@@ -85,12 +86,13 @@ class Asked:
     symbol: Symbol
     h: Array
     scale: Array
+    lift: Array
     unit: Array
 
     def of(self, chosen: Mask) -> Asked:
         """Some of its members only, (members,)."""
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
-        own = (x[chosen] for x in (self.h, self.scale, self.unit))
+        own = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
         return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
 
     def at(self, member: int) -> int:
@@ -308,8 +310,9 @@ class Stating:
                         symbol[f, alpha] = table
             h = given[here].reshape(shape) * factor
             unit = w * self.volume / self.boxes[p.members]
-            within = 1.0 if inside is None else inside[here].reshape(shape)
-            asked = Asked(source.name, p.slot, p.members, symbol, h, factor * within, unit)
+            scaled = factor if inside is None else factor * inside[here].reshape(shape)
+            lifted = lift[here].reshape(shape)
+            asked = Asked(source.name, p.slot, p.members, symbol, h, scaled, lifted, unit)
             if inside is not None:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):

@@ -27,7 +27,6 @@ from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import per_field
-from tessella.overlap.factored import Data
 from tessella.overlap.points import Grid
 from tessella.problem.conditions import IntegralCondition, PointCondition
 from tessella.problem.operators import Operator
@@ -45,7 +44,7 @@ SUM_POINTS = 10
 class Sum(NamedTuple):
     """A row over all cells: the sum over its cells of symbol . D^alpha v should be `value`.
 
-    `size` makes it what its statement asks for, `scale` is what a datum of one is in the value.
+    `size` makes it what its statement asks for; the value is scale * (datum - lift).
     """
 
     name: str
@@ -53,6 +52,7 @@ class Sum(NamedTuple):
     value: float
     weight: float
     scale: float
+    lift: float
     size: float = 1.0
 
 
@@ -147,32 +147,6 @@ class CellSystem:
             start = end
         return found, right[..., start:]
 
-    def data(self) -> list[Data]:
-        """Where the data of every statement enter `right`."""
-        found, start = [], 0
-        measured = {c.name: c.points for c in self.problem.conditions
-                    if isinstance(c, PointCondition)}  # fmt: skip
-        d = self.problem.domain.dimension
-        for part in self.asked:
-            x = self.cells.points(part.members, part.slot.points).reshape(-1, d)
-            at = slice(start, start + len(x))
-            start = at.stop
-            which = None
-            if part.name in measured:
-                which = _nearest(self.problem, x, measured[part.name])
-                x = measured[part.name]
-            found.append(Data(part.name, x, at, part.scale.ravel(), which))
-        for number, total in enumerate(self.sums, start):
-            x, which = np.zeros((1, d)), None
-            if total.name in measured:
-                part = total.parts[0]
-                inside = self.cells.points(part.members, part.slot.points).reshape(-1, d)
-                x = measured[total.name]
-                which = _nearest(self.problem, inside, x)
-            at = slice(number, number + 1)
-            found.append(Data(total.name, x, at, np.array([total.scale]), which))
-        return found
-
     def has_matrix_of(self, other: CellSystem) -> bool:
         """Whether only right-hand sides differ, up to rounding of the points."""
         if len(self.asked) != len(other.asked) or len(self.sums) != len(other.sums):
@@ -220,12 +194,6 @@ def _check_sizes(problem: Problem, basis: AnyCellBasis, inner: Sequence[Place]) 
         f"{basis.decomposition.count:,} subdomains with {points:,} points",
         "use fewer features, subdomains or points",
     )
-
-
-def _nearest(problem: Problem, x: Array, points: Array) -> np.ndarray:
-    """Which of some points are these."""
-    apart = x[:, None] - problem.domain.wrapped(points)
-    return np.asarray(np.argmin(np.sum(apart**2, axis=2), axis=1))
 
 
 def _same_port(a: Port, b: Port) -> bool:
@@ -339,7 +307,8 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
         weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
     stating.weights[condition.name] = float(weight)
     values = condition.values(condition.points)
-    values = values - problem.lift(condition.operator, x)
+    lift = problem.lift(condition.operator, x)
+    values = values - lift
     symbols = [problem.symbol(condition.operator, x, None, field) for field in problem.fields]
     found = []
     for cell in np.unique(owner).tolist():
@@ -362,6 +331,7 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
                 symbol,
                 scale * values[own][None],
                 np.full((1, len(z)), scale),
+                lift[own][None],
                 unit,
             )
         )
@@ -376,9 +346,9 @@ def _each_as_sum(stating: Stating, part: Asked) -> list[Sum]:
         symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
         slot = Slot(part.slot.points[i : i + 1], np.ones(1))
         nothing = np.zeros((1, 1))
-        one = Asked(part.name, slot, part.members, symbol, nothing, nothing, np.ones(1))
+        one = Asked(part.name, slot, part.members, symbol, nothing, nothing, nothing, np.ones(1))
         value, scale = float(part.h[0, i]) / unit, float(part.scale[0, i]) / unit
-        found.append(Sum(part.name, (one,), value, weight, scale))
+        found.append(Sum(part.name, (one,), value, weight, scale, float(part.lift[0, i])))
     return found
 
 
@@ -403,7 +373,7 @@ def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> S
                 symbol[f, alpha] = c[here].reshape(shape) * measure * unit
         nothing, one = np.zeros(shape), np.ones(shape[0])
         parts.append(
-            Asked(condition.name, place.slot, place.members, symbol, nothing, nothing, one)
+            Asked(condition.name, place.slot, place.members, symbol, nothing, nothing, nothing, one)
         )
     relative = stating.relative(condition.operator, x)
     if relative == 0.0:
@@ -416,4 +386,6 @@ def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> S
     stating.weights[condition.name] = float(weight)
     value = condition.number / stating.volume - lifted
     size = stating.volume
-    return Sum(condition.name, tuple(parts), value, math.sqrt(weight) * size, 1 / size, size)
+    return Sum(
+        condition.name, tuple(parts), value, math.sqrt(weight) * size, 1 / size, lifted * size, size
+    )

@@ -49,13 +49,15 @@ class Many(NamedTuple):
 
 
 class Data(NamedTuple):
-    """Where data of a statement enter the right-hand sides of a system: its values at these points
-    (those numbered by `which`, if not one each), times a scale, at these places."""
+    """Where data of a statement enter the right-hand sides of a system: at these places as
+    scale * (values - lift), the values at these points (those numbered by `which`, if not one
+    each)."""
 
     name: str
     points: Array
     at: slice
     scale: Array
+    lift: Array
     which: np.ndarray | None = None
 
 
@@ -102,6 +104,10 @@ class Factors(ABC):
     ) -> Found:
         """Solve for the system's right-hand sides; an iteration may be watched at the points `at`,
         where the exact solution is known."""
+
+    @abstractmethod
+    def data(self) -> list[Data]:
+        """Where the data of every statement enter the system's `right`."""
 
     @abstractmethod
     def many(self, right: Array) -> Many:

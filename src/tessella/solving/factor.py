@@ -160,7 +160,7 @@ class FactoredProblem:
             for name, own in columns.items():
                 places = self._places[name]
                 each = own.reshape(len(own), -1).T[:, places.which]
-                right[:, places.at] = places.scale * each - places.lift
+                right[:, places.at] = places.scale * (each - places.lift)
         with watch.phase("solve"):
             pieces = [self.ready.many(right[i : i + BATCH]) for i in range(0, len(right), BATCH)]
             a, result, residual = Many.joined(pieces)
@@ -181,26 +181,10 @@ class FactoredProblem:
 
     @cached_property
     def _places(self) -> dict[str, Places]:
-        system = self.ready.system
-        right, by_name = system.right, dict[str, list[Data]]()
-        for own in system.data():
+        by_name: dict[str, list[Data]] = {}
+        for own in self.ready.data():
             by_name.setdefault(own.name, []).append(own)
-        return {name: self._placed(name, own, right) for name, own in by_name.items()}
-
-    def _placed(self, name: str, parts: Sequence[Data], right: Array) -> Places:
-        at = np.concatenate([np.arange(own.at.start, own.at.stop) for own in parts])
-        scale = np.concatenate([own.scale for own in parts])
-        if parts[0].which is not None:
-            points, which = parts[0].points, np.concatenate([own.which for own in parts])
-        else:
-            points = np.concatenate([own.points for own in parts])
-            which = np.arange(len(points))
-        statement = self._statement(name)
-        if isinstance(statement, IntegralCondition):
-            stated = np.array([statement.number])
-        else:
-            stated = statement.values(points)
-        return Places(points, which, at, scale, scale * stated[which] - right[at])
+        return {name: _placed(own) for name, own in by_name.items()}
 
     def _statement(self, name: str) -> Statement:
         return next(own for own in self.problem.statements if own.name == name)
@@ -241,7 +225,9 @@ class FactoredProblem:
             return numbers.reshape(1, -1) if numbers.ndim else numbers.reshape(1)
         if isinstance(statement, PointCondition):
             return _measured(data, len(points), what)
-        if isinstance(data, Sequence):
+        if isinstance(data, Sequence) and not isinstance(data, str):
+            if not data:
+                raise ValueError(f"{what} is an empty list: give at least one right-hand side")
             return np.stack([_evaluated(one, points, what) for one in data], axis=1)
         return _evaluated(data, points, what, several=True)
 
@@ -284,14 +270,24 @@ class Column:
         return found[:, self.number] if found.ndim == 2 else found
 
 
+def _placed(parts: Sequence[Data]) -> Places:
+    """All data of one statement together."""
+    at = np.concatenate([np.arange(own.at.start, own.at.stop) for own in parts])
+    scale = np.concatenate([own.scale for own in parts])
+    lift = np.concatenate([own.lift for own in parts])
+    if parts[0].which is not None:
+        which = [own.which for own in parts if own.which is not None]
+        return Places(parts[0].points, np.concatenate(which), at, scale, lift)
+    points = np.concatenate([own.points for own in parts])
+    return Places(points, np.arange(len(points)), at, scale, lift)
+
+
 def _common(sizes: Mapping[str, int]) -> int | None:
     """How many right-hand sides there are; None is a single one."""
     found = set(sizes.values())
     if len(found) > 1:
         told = ", ".join(f"{name} has {size}" for name, size in sizes.items())
         raise ValueError(f"data of different numbers of right-hand sides: {told}; give as many")
-    if found == {0}:
-        raise ValueError(f"{next(iter(sizes))} has no data: give at least one right-hand side")
     return found.pop() if found else None
 
 

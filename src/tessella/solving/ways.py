@@ -59,8 +59,6 @@ class System(Protocol):
     @property
     def right(self) -> Array: ...
 
-    def data(self) -> list[Data]: ...
-
 
 class Way(NamedTuple):
     """How subdomains are joined."""
@@ -121,6 +119,9 @@ class Factored(Factors):
             a = self.reduced.coefficients(np.asarray(result.x))
         return Found(a, result, self.system.residuals(a))
 
+    def data(self) -> list[Data]:
+        return self.system.data()
+
     def many(self, right: Array) -> Many:
         """Directly all at once, by an iteration one after the other."""
         if self.solver.iterative:
@@ -131,7 +132,7 @@ class Factored(Factors):
         found = []
         for h, result in zip(right, results, strict=True):
             a = self.reduced.coefficients(np.asarray(result.x))
-            residual = dataclasses.replace(self.system, h=h).residuals(a)
+            residual = self.system.with_right(h).residuals(a)
             found.append(Found(a, result, residual))
         return Many.of(found)
 

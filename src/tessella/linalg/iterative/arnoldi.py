@@ -48,6 +48,9 @@ def largest(
     `tolerance`, with at most so many vectors; one more where a complex pair would be cut."""
     start = np.random.default_rng(seed).standard_normal((size, min(block, size)))
     V, H = np.linalg.qr(apply(start))[0], np.zeros((0, 0))
+    room = np.empty((size, 16 * block), order="F")
+    room[:, : V.shape[1]] = V
+    V = room[:, : V.shape[1]]
     most, first, last, below = min(most, size), 0, 0, np.zeros((0, 0))
     applied = V.shape[1]
     while True:
@@ -70,7 +73,11 @@ def largest(
         met = len(values) > wanted and np.all(residual[:wanted] <= tolerance)
         if met or not Q.size or V.shape[1] >= most:
             break
-        first, last, V = last, V.shape[1], np.concatenate([V, Q], axis=1)
+        first, last, end = last, V.shape[1], V.shape[1] + Q.shape[1]
+        if end > room.shape[1]:
+            room = np.concatenate([room, np.empty_like(room)], axis=1)
+        room[:, last:end] = Q
+        V = room[:, :end]
     values, basis = _basis(H, values[:wanted], Y[:, :wanted], together)
     return Ritz(values, V @ basis, residual[:wanted], applied)
 
