@@ -92,7 +92,7 @@ def _in_digits(value: complex, error: float) -> str:
     digits = 14
     if np.isfinite(error) and error > 0 and size > 0:
         digits = int(np.clip(np.ceil(np.log10(size / error)) + 1, 2, 15))
-    if isinstance(value, complex):
+    if value.imag:
         sign = "-" if value.imag < 0 else "+"
         return f"{value.real:.{digits}g} {sign} {abs(value.imag):.{digits}g}i"
-    return f"{value:.{digits}g}"
+    return f"{value.real:.{digits}g}"

@@ -59,7 +59,7 @@ UNIT = 0.1
 REAL = 1e-8
 """Eigenvalues that differ by less than this part of them count as equal, and as real."""
 
-FLOOR = 4e-14
+FLOOR = 1e-13
 """Relative error of eigenvalues that rounding leaves."""
 
 Mass = Operator | Mapping[str, Operator] | None
@@ -292,20 +292,21 @@ def _spectrum(
         with watch.phase("estimate"):
             poorer = dataclasses.replace(parts, basis=basis.coarser())
             other = _close(problem, k + 2, near, masses, poorer, Stopwatch(), progress)
-            errors = _errors(found, other)
-    values, parts_of = _real(found.values, found.a, errors)
+            errors = np.maximum(_errors(found, other), FLOOR * _unit(problem, masses))
+    values, a = _real(found.values, found.a, errors)
+    if len(values) > k and not values[-1].imag:  # a pair that was none
+        values, a, errors = values[:k], a[:k], errors[:k]
     report = dataclasses.replace(
         found.report, seconds=watch.total(), peak_memory_mib=peak_mib(), advice=""
     )
     functions, imaginary = [], []
-    for i, (value, a) in enumerate(zip(values.tolist(), parts_of, strict=True)):
+    for i, (value, one) in enumerate(zip(values.tolist(), a, strict=True)):
         residual = {name: float(own[i]) for name, own in found.residual.items()}
         own = dataclasses.replace(report, residual=residual)
-        stated = problem if isinstance(value, complex) else _less(problem, masses, value)
-        functions.append(Solution(stated, basis, np.ascontiguousarray(a.real), own, History()))
-        turned = isinstance(value, complex) and value.imag != 0
-        one = Solution(stated, basis, np.ascontiguousarray(a.imag), own, History())
-        imaginary.append(one if turned else None)
+        stated = problem if value.imag else _less(problem, masses, value.real)
+        real, other = (np.ascontiguousarray(part) for part in (one.real, one.imag))
+        functions.append(Solution(stated, basis, real, own, History()))
+        imaginary.append(Solution(stated, basis, other, own, History()) if value.imag else None)
     remark = ""
     if found.shift != near:
         remark = f"an eigenvalue lies at {near:g}, so the shift was moved to {found.shift:.6g}"
