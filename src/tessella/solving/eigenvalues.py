@@ -304,9 +304,9 @@ def _spectrum(
         residual = {name: float(own[i]) for name, own in found.residual.items()}
         own = dataclasses.replace(report, residual=residual)
         stated = problem if value.imag else _less(problem, masses, value.real)
-        real, other = (np.ascontiguousarray(part) for part in (one.real, one.imag))
+        real, turned = (np.ascontiguousarray(part) for part in (one.real, one.imag))
         functions.append(Solution(stated, basis, real, own, History()))
-        imaginary.append(Solution(stated, basis, other, own, History()) if value.imag else None)
+        imaginary.append(Solution(stated, basis, turned, own, History()) if value.imag else None)
     remark = ""
     if found.shift != near:
         remark = f"an eigenvalue lies at {near:g}, so the shift was moved to {found.shift:.6g}"
