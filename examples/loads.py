@@ -37,9 +37,8 @@ grid = np.stack(np.meshgrid(ticks, ticks), axis=2).reshape(-1, 2)
 grid = grid[membrane.domain.contains(grid)]
 bent = np.stack([u(grid) for u in solutions[:4]], axis=1)
 work = bent.T @ loads(grid)[:, :4] / len(grid)
-print(
-    f"work of loads on one another is symmetric to {np.max(np.abs(work - work.T)) / work.max():.0e}"
-)
+apart = np.max(np.abs(work - work.T)) / work.max()
+print(f"the work of loads on one another is symmetric to {apart:.0e}")
 
 assert len(solutions) == 20
 assert apart < 1e-4

@@ -169,6 +169,11 @@ def projected(
                 continue
             whole = bool(mine.all())
             cells = part.members if whole else part.members[mine]
+            if part.alike:
+                rows = space.rows(part.slot, {key: c[0] for key, c in part.symbol.items()})
+                made = times_all(given if whole else given[mine], rows)
+                b[cells, ..., : space.columns] += made
+                continue
             for (f, alpha), table in part.symbol.items():
                 c, right = (table, given) if whole else (table[mine], given[mine])
                 weighted = (c if right.ndim == 2 else c[:, None]) * right

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -94,6 +95,11 @@ class Asked:
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
         own = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
         return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether all members have the same coefficients."""
+        return all(bool((c == c[:1]).all()) for c in self.symbol.values())
 
     def at(self, member: int) -> int:
         """The position of a cell among the members, or -1."""

@@ -82,6 +82,11 @@ class Unknowns:
         several = self.rows.shape[1:-1]
         values = np.zeros((len(part.members), *several, len(part.slot)))
         for space, mine in self._by_space(part.members):
+            if part.alike and space.filtered:
+                rows = space.rows(part.slot, {key: c[0] for key, c in part.symbol.items()})
+                own = self.rows[part.members[mine], ..., : space.columns]
+                values[mine] = times_all(own, rows.T)
+                continue
             for (f, alpha), c in part.symbol.items() if space.filtered else ():
                 a = self.features(part.members[mine], space, f)
                 own = times_all(a, space.table(f, part.slot, alpha).T)

@@ -39,14 +39,6 @@ class Many(NamedTuple):
         slowest = max((one.result for one in each), key=lambda own: own.iterations)
         return Many(np.stack([one.a for one in each]), slowest, residual)
 
-    @staticmethod
-    def joined(parts: Sequence[Many]) -> Many:
-        residual = {
-            n: np.concatenate([own.residual[n] for own in parts]) for n in parts[0].residual
-        }
-        slowest = max((own.result for own in parts), key=lambda result: result.iterations)
-        return Many(np.concatenate([own.a for own in parts]), slowest, residual)
-
 
 class Data(NamedTuple):
     """Where data of a statement enter the right-hand sides of a system: at these places as

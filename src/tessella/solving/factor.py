@@ -18,7 +18,7 @@ from tessella.linalg.iterative.iteration import History, Progress
 from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
-from tessella.overlap.factored import Data, Many
+from tessella.overlap.factored import Data
 from tessella.problem.conditions import IntegralCondition, PointCondition, Readings
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Equation, Problem
@@ -84,10 +84,35 @@ class Places(NamedTuple):
     which scale, and what the ansatz takes off them."""
 
     points: Array
-    which: np.ndarray
-    at: np.ndarray
+    which: np.ndarray | slice
+    at: np.ndarray | slice
     scale: Array
     lift: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Values of a statement's data (n, k), and for how many right-hand sides; 0 is one for all."""
+
+    found: Array
+    count: int
+
+    def values(self, here: slice) -> Array:
+        """Those of some right-hand sides."""
+        return self.found[:, here] if self.count else self.found
+
+
+@dataclass(frozen=True, eq=False)
+class Listed(Prepared):
+    """Data that are evaluated when they are needed."""
+
+    data: Sequence[Given]
+    points: Array
+    what: str
+
+    def values(self, here: slice) -> Array:
+        each = [_evaluated(one, self.points, self.what) for one in self.data[here]]
+        return np.stack(each, axis=1)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -151,33 +176,41 @@ class FactoredProblem:
                 solved.report, seconds=watch.total(), peak_memory_mib=peak_mib()
             )
             return dataclasses.replace(solved, report=told)
-        watch, given = Stopwatch(), self._by_name(rhs, values or {})
+        given = self._by_name(rhs, values or {})
+        prepared = {name: self._prepared(name, data) for name, data in given.items()}
+        count = _common({name: own.count for name, own in prepared.items() if own.count})
+        found: list[Solution] = []
+        for start in range(0, count or 1, BATCH):
+            here = slice(start, min(start + BATCH, count or 1))
+            found += self._solved(given, prepared, here)
+        return found if count else found[0]
+
+    def _solved(
+        self, given: Mapping[str, Given], prepared: Mapping[str, Prepared], here: slice
+    ) -> list[Solution]:
+        """Some of all right-hand sides."""
+        watch, basis = Stopwatch(), self.parts.basis
         with watch.phase("assemble"):
-            columns = {name: self._values(name, data) for name, data in given.items()}
-            sizes = {name: own.shape[1] for name, own in columns.items() if own.ndim == 2}
-            count = _common(sizes)
-            right = np.tile(self.ready.system.right, (count or 1, 1))
-            for name, own in columns.items():
+            right = np.tile(self.ready.system.right, (here.stop - here.start, 1))
+            for name, own in prepared.items():
                 places = self._places[name]
-                each = own.reshape(len(own), -1).T[:, places.which]
-                right[:, places.at] = places.scale * (each - places.lift)
+                each = own.values(here)[places.which]
+                right[:, places.at] = (each.T - places.lift) * places.scale
         with watch.phase("solve"):
-            pieces = [self.ready.many(right[i : i + BATCH]) for i in range(0, len(right), BATCH)]
-            a, result, residual = Many.joined(pieces)
-        timed = {key: s / len(a) for key, s in watch.total().items()}
-        common = report_of(self.problem, self.parts.basis, self.ready, Found(a, result, {}))
-        report = dataclasses.replace(common, seconds=timed, peak_memory_mib=peak_mib())
-        found = [
-            Solution(
-                self._stated(given, i),
-                self.parts.basis,
-                one,
-                dataclasses.replace(report, residual={n: float(r[i]) for n, r in residual.items()}),
-                History(),
-            )
-            for i, one in enumerate(a)
-        ]
-        return found[0] if count is None else found
+            a, result, residual = self.ready.many(right)
+        seconds = {key: s / len(a) for key, s in watch.total().items()}
+        report = dataclasses.replace(
+            report_of(self.problem, basis, self.ready, Found(a, result, {})),
+            seconds=seconds,
+            peak_memory_mib=peak_mib(),
+        )
+        found = []
+        for i, one in enumerate(a):
+            missed = {name: float(own[i]) for name, own in residual.items()}
+            stated = self._stated(given, here.start + i)
+            told = dataclasses.replace(report, residual=missed)
+            found.append(Solution(stated, basis, one, told, History()))
+        return found
 
     @cached_property
     def _places(self) -> dict[str, Places]:
@@ -214,22 +247,23 @@ class FactoredProblem:
             _refuse_matrix(name, data)
         return given
 
-    def _values(self, name: str, data: Given) -> Array:
-        """(n,) values of a statement's data at its points, or (n, k)."""
+    def _prepared(self, name: str, data: Given) -> Prepared:
+        """A statement's data, evaluated at its points unless they are many."""
         statement, points = self._statement(name), self._places[name].points
         what = f"{name} {statement.word}"
         if isinstance(statement, IntegralCondition):
             numbers = np.asarray(data, dtype=np.float64)
             if numbers.ndim > 1 or not np.all(np.isfinite(numbers)):
                 raise ValueError(f"{what} must be a number or a list of numbers, got {data!r}")
-            return numbers.reshape(1, -1) if numbers.ndim else numbers.reshape(1)
+            return Prepared(numbers.reshape(1, -1), numbers.size if numbers.ndim else 0)
         if isinstance(statement, PointCondition):
             return _measured(data, len(points), what)
         if isinstance(data, Sequence) and not isinstance(data, str):
             if not data:
                 raise ValueError(f"{what} is an empty list: give at least one right-hand side")
-            return np.stack([_evaluated(one, points, what) for one in data], axis=1)
-        return _evaluated(data, points, what, several=True)
+            return Listed(np.zeros((0, 0)), len(data), data, points, what)
+        found = _evaluated(data, points, what, several=True)
+        return Prepared(found.reshape(len(points), -1), found.shape[1] if found.ndim == 2 else 0)
 
     def _stated(self, given: Mapping[str, Given], number: int) -> Problem:
         """The problem with these data; it was checked when it was stated."""
@@ -272,14 +306,15 @@ class Column:
 
 def _placed(parts: Sequence[Data]) -> Places:
     """All data of one statement together."""
-    at = np.concatenate([np.arange(own.at.start, own.at.stop) for own in parts])
+    numbers = np.concatenate([np.arange(own.at.start, own.at.stop) for own in parts])
+    whole = slice(int(numbers[0]), int(numbers[-1]) + 1)
+    at = whole if whole.stop - whole.start == len(numbers) else numbers
     scale = np.concatenate([own.scale for own in parts])
     lift = np.concatenate([own.lift for own in parts])
     if parts[0].which is not None:
         which = [own.which for own in parts if own.which is not None]
         return Places(parts[0].points, np.concatenate(which), at, scale, lift)
-    points = np.concatenate([own.points for own in parts])
-    return Places(points, np.arange(len(points)), at, scale, lift)
+    return Places(np.concatenate([own.points for own in parts]), slice(None), at, scale, lift)
 
 
 def _common(sizes: Mapping[str, int]) -> int | None:
@@ -320,10 +355,10 @@ def _evaluated(data: Given, points: Array, what: str, several: bool = False) -> 
     return found
 
 
-def _measured(data: Given, n: int, what: str) -> Array:
+def _measured(data: Given, n: int, what: str) -> Prepared:
     found = np.asarray(data, dtype=np.float64)
     if found.ndim not in (1, 2) or len(found) != n or not np.all(np.isfinite(found)):
         raise ValueError(
             f"{what} must be {n} finite numbers, or ({n}, k) of them, got shape {found.shape}"
         )
-    return found
+    return Prepared(found.reshape(n, -1), found.shape[1] if found.ndim == 2 else 0)
