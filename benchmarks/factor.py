@@ -138,7 +138,7 @@ def eigenvalues() -> None:
         ("L, first", l_shape(), np.array([L_SHAPE]), {**corner, "estimate": False}),
         ("L, first, with estimate", l_shape(), np.array([L_SHAPE]), corner),
         ("L, 20 against finer", l_shape(), finer.values, corner),
-        ("four holes, 20", four_holes(), holes, {"subdomains": 10, "features": 200}),
+        ("four holes, 20", four_holes(), holes, {"subdomains": 10, "features": 220}),
         ("plate, first", plate, np.array([CLAMPED]), graded),
     ]
     rows = []

@@ -154,3 +154,27 @@ def test_what_has_no_eigenvalues_is_refused():
     offset = ts.Problem(SQUARE, LAPLACE, ansatz=ts.Ansatz(1.0, offset=1.0))
     with pytest.raises(ValueError, match="offset"):
         ts.eigs(offset)
+
+
+def test_a_divided_domain_and_an_ansatz():
+    halves = ts.Divided(SQUARE, left=ts.Box(x=(-1, 0.4), y=(-1, 2)))
+    left, rest, slope = ts.Field("left"), ts.Field("rest"), ts.NormalDerivative()
+    joined = ts.Problem(
+        halves,
+        [ts.Equation(-ts.Laplacian(), where=own, name=own) for own in ("left", "rest")],
+        [
+            ts.Dirichlet(0.0),
+            ts.Condition(left - rest, 0.0, on="left/rest", name="value"),
+            ts.Condition(slope @ left - slope @ rest, 0.0, on="left/rest", name="slope"),
+        ],
+    )
+    found = ts.eigs(joined, k=3, subdomains=3, features=90, estimate=False)
+    assert found.values == pytest.approx(of_box(3), rel=1e-6)
+
+    def wall(p):
+        return p[:, 0] * (1 - p[:, 0]) * p[:, 1] * (1 - p[:, 1])
+
+    held = ts.Problem(SQUARE, LAPLACE, ansatz=ts.Ansatz(wall))
+    found = ts.eigs(held, k=3, subdomains=2, features=90, estimate=False)
+    assert found.values == pytest.approx(of_box(3), rel=1e-6)
+    assert found[0].function([(0.0, 0.4)])[0] == 0.0

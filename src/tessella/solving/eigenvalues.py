@@ -49,6 +49,10 @@ TOL = 1e-8
 BLOCK = 4
 """Vectors that are iterated on together: an eigenvalue of a higher multiplicity takes longer."""
 
+VECTORS = 200
+"""Of the iteration, at most, beside five for every eigenvalue; with most problems half of that is
+enough."""
+
 AT_SHIFT, MOVES = 1e-6, (0.0, -0.07, 0.13, -0.31)
 """In units of about the first eigenvalues: an eigenvalue as near to the shift as this is there, and
 how far the shift is then moved off it."""
@@ -164,6 +168,8 @@ class Close(NamedTuple):
     values: np.ndarray
     a: np.ndarray
     residual: dict[str, Array]
+    loose: Array
+    """What the iteration leaves open of the eigenvalues."""
     shift: float
     solves: int
     report: Report
@@ -191,7 +197,8 @@ def _close(
         if applied is None:
             continue
         with watch.phase("iterate"):
-            ritz = largest(applied, applied.size, k, block=BLOCK, together=REAL)
+            most = VECTORS + 5 * k
+            ritz = largest(applied, applied.size, k, block=BLOCK, together=REAL, most=most)
         if float(np.abs(1 / ritz.values[0])) > AT_SHIFT * unit:
             with watch.phase("solve"):
                 return _functions(problem, parts, applied, ritz, near, shift)
@@ -255,6 +262,7 @@ def _functions(
     values = shift + 1 / ritz.values
     order = np.argsort(np.abs(values - near), kind="stable")
     values, theta, g = values[order], ritz.values[order], ritz.vectors[:, order]
+    loose = ritz.residual[order] / np.abs(theta)
     g = g / np.linalg.norm(g, axis=0) * math.sqrt(factors.system.stating.volume)
     g *= np.where(_first_sign(g.real) < 0, -1.0, 1.0) / theta
     whole = bool(np.any(values.imag))
@@ -267,7 +275,7 @@ def _functions(
     else:
         values = values.real
     report = report_of(problem, parts.basis, factors, Found(found.a, found.result, {}))
-    return Close(values, a, residual, shift, ritz.applied, report)
+    return Close(values, a, residual, loose, shift, ritz.applied, report)
 
 
 def _first_sign(g: Array) -> Array:
@@ -324,7 +332,7 @@ def _errors(fine: Close, poor: Close) -> Array:
     own, other = fine.missed(weights), poor.missed(weights)[nearest]
     share = np.minimum(1.0, own / np.maximum(other, 1e-300))
     difference = apart[np.arange(len(nearest)), nearest]
-    return np.asarray(np.maximum(difference * share, FLOOR * np.abs(fine.values)))
+    return np.maximum(difference * share, np.maximum(fine.loose, FLOOR * np.abs(fine.values)))
 
 
 def _real(values: np.ndarray, a: np.ndarray, errors: Array) -> tuple[np.ndarray, np.ndarray]:
