@@ -7,6 +7,7 @@ import argparse
 from benchmarks import (
     core,
     device,
+    factor,
     fuzz,
     gallery,
     growth,
@@ -35,6 +36,8 @@ BENCHMARKS = {
     "interfaces": interfaces.interfaces,
     "growth": growth.growth,
     "another_right_side": growth.another_right_side,
+    "right_sides": factor.right_sides,
+    "eigenvalues": factor.eigenvalues,
     "compared": solvers.compared,
     "gpu": device.gpu,
     "fbpinn_step": trained.fbpinn_step,

@@ -54,6 +54,9 @@ from tessella.problem.transmission import Transmission
 from tessella.solution.files import load
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
+from tessella.solution.spectrum import Spectrum
+from tessella.solving.eigenvalues import eigs
+from tessella.solving.factor import FactoredProblem, factor
 from tessella.solving.march import march
 from tessella.solving.method import Method
 from tessella.solving.solve import solve
@@ -97,6 +100,7 @@ __all__ = [
     "Divided",
     "Enrichment",
     "Equation",
+    "FactoredProblem",
     "Field",
     "Fields",
     "Grid",
@@ -125,11 +129,14 @@ __all__ = [
     "Robin",
     "SchwarzCG",
     "Solution",
+    "Spectrum",
     "Tiling",
     "Training",
     "Transmission",
     "Unfiltered",
     "__version__",
+    "eigs",
+    "factor",
     "fbpinn",
     "gallery",
     "load",

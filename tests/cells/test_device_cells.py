@@ -165,3 +165,16 @@ def test_inverses_are_exact_to_rounding():
 
 def test_a_singular_matrix_has_no_inverse():
     assert not inverted(jnp.asarray(np.diag([1.0, 0.0]))[None])[1]
+
+
+def test_a_factored_problem_takes_other_data_there(pretend_gpu):
+    settings = {"coupling": "interfaces", "subdomains": (3, 2), "features": 40}
+    data = {"rhs": [2.0, source], "values": {"dirichlet": 0.1}}
+    host = ts.factor(VARYING, **settings).solve(**data)
+    pretend_gpu()
+    factored = ts.factor(VARYING, **settings)
+    assert isinstance(factored.ready, DeviceFactors)
+    x = PLANE.scatter(50, np.random.default_rng(0))
+    for one, other in zip(factored.solve(**data), host, strict=True):
+        assert one(x) == pytest.approx(other(x), abs=1e-9)
+        assert one.report.residual == pytest.approx(other.report.residual, rel=1e-3, abs=1e-9)

@@ -39,7 +39,7 @@ from tessella.machine.memory import available_bytes, gib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
-from tessella.overlap.factored import Found
+from tessella.overlap.factored import Found, Many
 from tessella.problem.problem import Problem
 
 WORTH = 3e8
@@ -304,19 +304,34 @@ class DeviceFactors(FactoredCells):
         watch: Stopwatch,
         progress: Progress | None,
     ) -> Found:
-        system, (space,) = self.system, self.spaces
+        system = self.system
         with watch.phase("solve"), single_threaded_blas():
-            h = jax.device_put(tuple(part.h for part in system.asked))
-            widths = tuple(draw.columns for draw in space.draws)
-            own = self.statements, h, self.given, self.leaves, self.merged
-            y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
-            nowhere = np.zeros(system.cells.count, dtype=np.int64)
-            unknowns = Unknowns(system, (space,), nowhere, y)
+            unknowns, missed, error = self._fitted([part.h for part in system.asked])
             a = unknowns.coefficients()
         with watch.phase("measure"), single_threaded_blas():
             apart = jumps(unknowns)
         result = SolverResult(None, 0, Stop.DIRECT, History(), float(error))
         return Found(a, result, self._residuals(missed), apart)
+
+    def many(self, right: Array) -> Many:
+        """One after the other: each is a few programs that are compiled already."""
+        found = []
+        with single_threaded_blas():
+            for own in right:
+                unknowns, missed, error = self._fitted(self.system.split(own)[0])
+                result = SolverResult(None, 0, Stop.DIRECT, History(), float(error))
+                found.append(Found(unknowns.coefficients(), result, self._residuals(missed)))
+        return Many.of(found)
+
+    def _fitted(self, h: Sequence[Array]) -> tuple[Unknowns, Sequence[Array], float]:
+        """The unknowns for these right-hand sides, the squares missed, the error of the
+        exchange."""
+        system, (space,) = self.system, self.spaces
+        widths = tuple(draw.columns for draw in space.draws)
+        own = self.statements, jax.device_put(tuple(h)), self.given, self.leaves, self.merged
+        y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
+        nowhere = np.zeros(system.cells.count, dtype=np.int64)
+        return Unknowns(system, (space,), nowhere, y), missed, error
 
     def _residuals(self, missed: Sequence[Array]) -> dict[str, float]:
         """Root mean square of what every statement misses, in its own units."""

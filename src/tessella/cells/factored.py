@@ -7,14 +7,24 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any, Self
 
+import numpy as np
+
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
+from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
-from tessella.overlap.factored import Factors
+from tessella.overlap.factored import Data, Factors
+from tessella.problem.conditions import PointCondition
 
 MAGNIFIED = 1e4
 """Rounding errors may grow by this factor in a group of cells."""
+
+
+def _nearest(x: Array, points: Array) -> np.ndarray:
+    """Which of some points are these."""
+    apart = x[:, None] - points
+    return np.asarray(np.argmin(np.sum(apart**2, axis=2), axis=1))
 
 
 @dataclass(frozen=True, repr=False)
@@ -68,6 +78,26 @@ class FactoredCells(Factors):
             return None
         own = system if self.tuning == 1.0 else retuned(system, self.tuning)
         return dataclasses.replace(self, system=own) if own.has_matrix_of(self.system) else None
+
+    def data(self) -> list[Data]:
+        problem, points, found = self.system.problem, self.system.cells.points, []
+        conditions = [c for c in problem.conditions if isinstance(c, PointCondition)]
+        measured = {c.name: c.points for c in conditions}
+        start, d = 0, problem.domain.dimension
+        asked = [(p.name, p, p.scale.ravel(), p.lift.ravel()) for p in self.system.asked]
+        sums = [(s.name, s.parts[0], np.array([s.scale]), np.array([s.lift]))
+                for s in self.system.sums]  # fmt: skip
+        for name, part, scale, lift in (*asked, *sums):
+            at, which = slice(start, start + len(scale)), None
+            start = at.stop
+            x = points(part.members, part.slot.points).reshape(-1, d)
+            if name in measured:
+                which = _nearest(x, problem.domain.wrapped(measured[name]))
+                x = measured[name]
+            found.append(
+                Data(name, x[: len(scale)] if which is None else x, at, scale, lift, which)
+            )
+        return found
 
     def described(self, basis: AnyBasis) -> dict[str, Any]:
         return {

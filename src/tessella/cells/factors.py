@@ -15,7 +15,7 @@ from tessella.cells.joining import Order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind, find_kinds
 from tessella.cells.leaves import Known, Mapped, map_kinds
-from tessella.cells.maps import Maps, distinct_members
+from tessella.cells.maps import Maps, distinct_members, times_all
 from tessella.cells.merging import Merged, merge
 from tessella.cells.pivoted import Pivoted
 from tessella.cells.shelf import Shelf
@@ -31,7 +31,7 @@ from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.basis import AnyBasis
-from tessella.overlap.factored import Found
+from tessella.overlap.factored import Found, Many
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import TIME
 
@@ -81,68 +81,87 @@ class CellFactors(FactoredCells):
         progress: Progress | None,
     ) -> Found:
         with watch.phase("solve"), single_threaded_blas():
-            answers, result = self._answers()
-            unknowns = self._unknowns(answers)
+            right = self.system.split(self.system.right)
+            answers, result = self.answers(*right)
+            unknowns = self.unknowns(answers)
             a = unknowns.coefficients()
         with watch.phase("measure"), single_threaded_blas():
-            residual = self._residuals(unknowns, answers)
+            missed = self.residuals(unknowns, answers, *right)
+            residual = {name: float(one) for name, one in missed.items()}
             apart = jumps(unknowns)
         return Found(a, result, residual, apart)
 
-    def _answers(self) -> tuple[list[Array], SolverResult]:
-        """What the cells of every family answer to their right-hand sides and to what comes in."""
-        system, order = self.system, self.joined.order
-        b = projected(system, self.spaces, self.space_of)
-        answers = [own.start(b, system.asked) for own in self.mapped]
+    def many(self, right: Array) -> Many:
+        with single_threaded_blas():
+            own = self.system.split(right)
+            answers, result = self.answers(*own)
+            unknowns = self.unknowns(answers)
+            missed = self.residuals(unknowns, answers, *own)
+            return Many(unknowns.coefficients(), result, missed)
+
+    def answers(self, h: Sequence[Array], values: Array) -> tuple[list[Array], SolverResult]:
+        """What the cells of every family answer to right-hand sides (see `CellSystem.split`) and to
+        what comes in."""
+        system, order, several = self.system, self.joined.order, values.shape[:-1]
+        b = projected(system, self.spaces, self.space_of, h)
+        answers = [own.start(b, system.asked, h) for own in self.mapped]
         places = [order.place[own.cells].T for own in self.mapped]
         n, leaves = len(system.sums), [s if s.cells is not None else None for s in order.stages]
-        c = [None if s is None else np.zeros((s.count, sum(s.sizes.given))) for s in leaves]
-        e = [None if s is None else np.zeros((s.count, n)) for s in leaves]
+        c = [
+            None if s is None else np.zeros((s.count, *several, sum(s.sizes.given))) for s in leaves
+        ]
+        e = [None if s is None else np.zeros((s.count, *several, n)) for s in leaves]
         for own, (stage, at), y in zip(self.mapped, places, answers, strict=True):
             given, part = c[int(stage[0])], e[int(stage[0])]
             assert given is not None and part is not None
             given[at] = own.given(y)
             if n:
                 part[at] = own.summed(y)
-        values = np.array([total.value for total in system.sums])
         taken, result = self.joined.solve(c, e, values)
         return [
             own.taking(y, taken[int(stage[0])][at])
             for own, (stage, at), y in zip(self.mapped, places, answers, strict=True)
         ], result
 
-    def _unknowns(self, answers: Sequence[Array]) -> Unknowns:
+    def unknowns(self, answers: Sequence[Array]) -> Unknowns:
         found = [own.unknowns(y) for own, y in zip(self.mapped, answers, strict=True)]
-        rows = np.zeros((self.system.cells.count, max(x.shape[1] for x in found)))
+        several, widest = found[0].shape[1:-1], max(x.shape[-1] for x in found)
+        rows = np.zeros((self.system.cells.count, *several, widest))
         for own, x in zip(self.mapped, found, strict=True):
-            rows[own.cells, : x.shape[1]] = x
+            rows[own.cells, ..., : x.shape[-1]] = x
         units = next((kind.own_units for kind in self.kinds if kind.own_units is not None), None)
         return Unknowns(self.system, self.spaces, self.space_of, rows, units)
 
-    def _residuals(self, unknowns: Unknowns, answers: Sequence[Array]) -> dict[str, float]:
-        """Root mean square of what every statement misses, in its own units."""
+    def residuals(
+        self, unknowns: Unknowns, answers: Sequence[Array], h: Sequence[Array], sums: Array
+    ) -> dict[str, Array]:
+        """Root mean square of what every statement misses, in its own units, for every right-hand
+        side."""
         system = self.system
         values = unknowns.of_statements()
         for own, y in zip(self.mapped, answers, strict=True):
             if isinstance(own, Pivoted):
                 own.put_values(y, system.asked, values)
-        squares: dict[str, float] = {}
-        for part, found in zip(system.asked, values, strict=True):
-            missed = float(np.sum(np.sum((found - part.h) ** 2, axis=1) / part.unit))
+        squares: dict[str, Array] = {}
+        for part, found, given in zip(system.asked, values, h, strict=True):
+            found -= given
+            missed = np.einsum("i...j,i...j,i->...", found, found, 1 / part.unit)
             squares[part.name] = squares.get(part.name, 0.0) + missed
+        got = sum((own.total(unknowns.rows) for own in self.mapped if system.sums), start=-sums)
         for i, total in enumerate(system.sums):
-            got = sum(float(own.total(unknowns.rows)[i]) for own in self.mapped)
-            squares[total.name] = (
-                squares.get(total.name, 0.0) + ((got - total.value) * total.size) ** 2
-            )
-        return {name: math.sqrt(value) for name, value in squares.items()}
+            missed = (got[..., i] * total.size) ** 2
+            squares[total.name] = squares.get(total.name, 0.0) + missed
+        return {name: np.sqrt(value) for name, value in squares.items()}
 
 
-def projected(system: CellSystem, spaces: Sequence[Space], space_of: np.ndarray) -> Array:
-    """M^T h of every cell, (J, largest r)."""
-    b = np.zeros((system.cells.count, max(space.columns for space in spaces)))
-    for part in system.asked:
-        if not np.any(part.h):
+def projected(
+    system: CellSystem, spaces: Sequence[Space], space_of: np.ndarray, h: Sequence[Array]
+) -> Array:
+    """M^T h of every cell, (J, largest r), or (J, k, largest r) for several h."""
+    several = h[0].shape[1:-1]
+    b = np.zeros((system.cells.count, *several, max(space.columns for space in spaces)))
+    for part, given in zip(system.asked, h, strict=True):
+        if not np.any(given):
             continue
         for number, space in enumerate(spaces):
             if not space.filtered:
@@ -152,10 +171,17 @@ def projected(system: CellSystem, spaces: Sequence[Space], space_of: np.ndarray)
                 continue
             whole = bool(mine.all())
             cells = part.members if whole else part.members[mine]
+            if part.alike:
+                rows = space.rows(part.slot, {key: c[0] for key, c in part.symbol.items()})
+                made = times_all(given if whole else given[mine], rows)
+                b[cells, ..., : space.columns] += made
+                continue
             for (f, alpha), table in part.symbol.items():
-                weighted = table * part.h if whole else table[mine] * part.h[mine]
+                c, right = (table, given) if whole else (table[mine], given[mine])
+                weighted = (c if right.ndim == 2 else c[:, None]) * right
                 own = slice(space.starts[f], space.starts[f + 1])
-                b[cells, own] += weighted @ space.table(f, part.slot, alpha) / space.units[f]
+                made = times_all(weighted, space.table(f, part.slot, alpha))
+                b[cells, ..., own] += made / space.units[f]
     return b
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tessella.cells.maps import Sharing
+from tessella.cells.maps import Sharing, flat, times_all
 from tessella.cells.rows import Asked
 from tessella.linalg.lapack import solve_cholesky_rows
 from tessella.machine.arrays import Array
@@ -65,29 +66,31 @@ class Family:
         n = len(self.numbers)
         return Sharing(np.repeat(np.arange(n), np.diff(self.starts)), n)
 
-    def start(self, b: Array, asked: Sequence[Asked]) -> Array:
-        """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r)."""
-        y = b[self.cells, : self.columns]
+    def start(self, b: Array, asked: Sequence[Asked], h: Sequence[Array]) -> Array:
+        """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r), or
+        (cells, k, r) for several of them."""
+        found = np.ascontiguousarray(b[self.cells, ..., : self.columns])
+        several, y = math.prod(found.shape[1:-1]), flat(found)
         work, n = FROM_MEMORY * 4.0 * self.columns**2 * len(y), len(self.numbers)
         halves = [range(n // 2), range(n // 2, n)] if work > SMALL else [range(n)]
 
         def solve(kinds: range) -> None:
-            starts = self.starts[kinds.start : kinds.stop + 1]
+            starts = several * self.starts[kinds.start : kinds.stop + 1]
             own = y[starts[0] : starts[-1]]
             solve_cholesky_rows(self.L[kinds.start : kinds.stop], own, starts - starts[0])
 
         in_parallel(solve, halves, work)
-        return y
+        return y.reshape(found.shape)
 
     def given(self, y: Array) -> Array:
-        return np.asarray(y @ self.out.T)
+        return times_all(y, self.out.T)
 
     def summed(self, y: Array) -> Array:
         return self.sharing.times(self.sums, y)
 
     def total(self, rows: Array) -> Array:
         """The cells' parts of the sums, given the unknowns of all cells."""
-        return np.asarray(self.summed(rows[self.cells, : self.columns]).sum(axis=0))
+        return np.asarray(self.summed(rows[self.cells, ..., : self.columns]).sum(axis=0))
 
     def taking(self, y: Array, taken: Array) -> Array:
         """The same when this comes in."""

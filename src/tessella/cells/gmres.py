@@ -78,7 +78,10 @@ class Exchanged:
     def solve(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
     ) -> tuple[list[Array], SolverResult]:
-        """`in` of all single cells, per stage, and how it was found."""
+        """`in` of all single cells, per stage, and how it was found; several right-hand sides are
+        taken one after the other."""
+        if values.ndim > 1:
+            return self._each(c, sums, values)
         order, most = self.order, self.solver.max_iterations
         history: list[float] = []
         operator = scipy.sparse.linalg.LinearOperator(
@@ -103,6 +106,16 @@ class Exchanged:
         residual = float(history[-1]) if history else 0.0
         curve = History(residual=np.array(history))
         return taken, SolverResult(None, len(history), stop, curve, residual)
+
+    def _each(
+        self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
+    ) -> tuple[list[Array], SolverResult]:
+        every = [
+            self.solve([None if own is None else own[:, i] for own in c], sums, one)
+            for i, one in enumerate(values)
+        ]
+        taken = [np.stack(own, axis=1) for own in zip(*(one for one, _ in every), strict=True)]
+        return taken, max((result for _, result in every), key=lambda own: own.iterations)
 
     def _exchange(self, x: Array) -> Array:
         """in - Pi T in."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,18 @@ import numpy as np
 
 from tessella.cells.joining import Order
 from tessella.machine.arrays import Array
+
+
+def times_all(x: Array, matrix: Array) -> Array:
+    """x @ matrix for x (..., n), as one product."""
+    if x.ndim == 2:
+        return np.asarray(x @ matrix)
+    return np.asarray(flat(x) @ matrix).reshape(*x.shape[:-1], matrix.shape[1])
+
+
+def flat(x: Array) -> Array:
+    """All vectors of x (..., n) one below the other."""
+    return x.reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 class Maps(NamedTuple):
@@ -45,16 +58,20 @@ class Sharing:
         return np.split(self._order, starts)
 
     def times(self, matrices: Array, x: Array) -> Array:
-        """matrices[which[i]] @ x[i] for all members i, x (members, n)."""
+        """matrices[which[i]] @ x[i] for all members i, x (members, n), or (members, k, n) for
+        several right-hand sides."""
         if self.count == 1:
-            return np.asarray(x @ matrices[0].T)
+            return times_all(x, matrices[0].T)
         if self.count == len(x):
             own = x if self._sorted else x[self._order]
-            found = np.asarray((matrices @ own[:, :, None])[:, :, 0])
+            if x.ndim == 2:
+                found = np.asarray((matrices @ own[:, :, None])[:, :, 0])
+            else:
+                found = np.matmul(own, matrices.transpose(0, 2, 1))
             return found if self._sorted else found[self.which]
-        found = np.empty((len(x), matrices.shape[1]))
+        found = np.empty((*x.shape[:-1], matrices.shape[1]))
         for matrix, own in zip(matrices, self._members, strict=True):
-            found[own] = x[own] @ matrix.T
+            found[own] = times_all(x[own], matrix.T)
         return found
 
 
@@ -95,9 +112,22 @@ def runs(numbers: Sequence[int], most: int) -> list[slice]:
 
 
 def gathered_outputs(order: Order, outs: Sequence[Array | None]) -> Array:
-    """What all cells give, where others take it."""
-    found = np.zeros(order.size)
+    """What all cells give, where others take it: a vector, or one for every right-hand side,
+    (k, size)."""
+    several = next(own.shape[1:-1] for own in outs if own is not None)
+    found = np.zeros((*several, order.size))
     for place, own in zip(order.given, outs, strict=True):
         if place is not None and own is not None:
-            found[place] = own
+            put(found, place, own)
     return found
+
+
+def put(x: Array, place: np.ndarray, own: Array) -> None:
+    """Numbers of members (members, n), or (members, k, n), into a vector, or (k, size)."""
+    x[..., place] = own if own.ndim == 2 else own.swapaxes(0, 1)
+
+
+def taken_from(x: Array, place: np.ndarray) -> Array:
+    """The other way."""
+    found = x[..., place]
+    return found if x.ndim == 1 else np.ascontiguousarray(found.swapaxes(0, 1))

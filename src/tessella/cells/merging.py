@@ -5,7 +5,6 @@ T is made on the way up once; every right-hand side goes up as c and comes down 
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +16,7 @@ import numpy as np
 from tessella.cells.block import Block
 from tessella.cells.joining import Order
 from tessella.cells.joins import Join, Making
-from tessella.cells.maps import Distinct, Maps, gathered_outputs
+from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.shelf import Shelf, size_in_bytes
 from tessella.cells.solvers import Merging
 from tessella.cells.whole import Whole, join_last
@@ -66,16 +65,18 @@ class Merged:
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
     ) -> tuple[list[Array], SolverResult]:
         """`in` of all single cells, given their c (members, out), their parts of the sums
-        (members, sums) and what these should be; per stage of single cells."""
+        (members, sums) and what these should be; per stage of single cells. For several right-hand
+        sides at once these are (members, k, out), (members, k, sums) and (k, sums)."""
         taken = self._once(c, sums, values)
-        size = _norm(taken)
+        size = _norms(taken)
+        size = np.where(size > 0, size, 1.0)
         missed = self._missed(taken, c, sums, values)
-        error, last = _norm(missed[0]) / (size or 1.0), np.inf
+        error, last = float(np.max(_norms(missed[0]) / size)), np.inf
         while EXACT < error < last / 4:
             more = self._once(*missed)
             taken = [x + y for x, y in zip(taken, more, strict=True)]
             missed = self._missed(taken, c, sums, values)
-            error, last = _norm(missed[0]) / (size or 1.0), error
+            error, last = float(np.max(_norms(missed[0]) / size)), error
         return taken, SolverResult(None, 0, Stop.DIRECT, History(), error)
 
     def _once(
@@ -98,7 +99,7 @@ class Merged:
         """
         order, left = self.order, np.array(values, dtype=np.float64)
         outs: list[Array | None] = []
-        x = np.zeros(order.size)
+        x = np.zeros((*left.shape[:-1], order.size))
         for place, own, one, mine, given, part in zip(
             order.taken, self.leaves, self.distinct, taken, c, sums, strict=True
         ):
@@ -106,12 +107,12 @@ class Merged:
                 outs.append(None)
                 continue
             outs.append(one.times(own.T, mine) + given)
-            if len(left):
+            if left.size:
                 left -= np.sum(one.times(own.E, mine) + part, axis=0)
-            x[place] = mine
+            put(x, place, mine)
         apart = gathered_outputs(order, outs) - x
-        apart[self.open_places] = 0.0
-        again = [None if place is None else apart[place] for place in order.given]
+        apart[..., self.open_places] = 0.0
+        again = [None if place is None else taken_from(apart, place) for place in order.given]
         none = [None if part is None else np.zeros_like(part) for part in sums]
         return again, none, left
 
@@ -138,47 +139,51 @@ class Merged:
                 passing.append(NONE)
                 continue
             a, b = stage.pairs.T
-            given = np.concatenate([outs[stage.left][a], outs[stage.right][b]], axis=1)
-            given = given.take(stage.given_order, axis=1)
+            given = np.concatenate([outs[stage.left][a], outs[stage.right][b]], axis=-1)
+            given = given.take(stage.given_order, axis=-1)
             closed = stage.closed_given
             total = parts[stage.left][a] + parts[stage.right][b]
             if join is None:
-                return [*passing, given[:, :closed]], total[0]
+                return [*passing, given[..., :closed]], total[0]
             times, m, o1 = self.distinct[i].times, join.A13.shape[2], join.A13.shape[1]
-            x = times(join.K, given[:, :closed])
-            outs[i] = given[:, closed:]
-            outs[i][:, :o1] += times(join.A13, x[:, :m])
-            outs[i][:, o1:] += times(join.B23, x[:, m:])
+            x = times(join.K, given[..., :closed])
+            outs[i] = given[..., closed:]
+            outs[i][..., :o1] += times(join.A13, x[..., :m])
+            outs[i][..., o1:] += times(join.B23, x[..., m:])
             parts[i] = total + times(join.E3, x) if total.size else total
             passing.append(x)
         raise AssertionError("an order ends with a join")
 
     def _down(self, passing: list[Array], sums: Array) -> list[Array]:
         stages = self.order.stages
-        taken = [np.zeros((s.count, sum(s.sizes.taken))) for s in stages]
+        several = sums.shape[:-1]
+        taken = [np.zeros((s.count, *several, sum(s.sizes.taken))) for s in stages]
         for i in range(len(stages) - 1, -1, -1):
             stage, join = stages[i], self.joins[i]
             if stage.cells is not None:
                 continue
             if join is None:
                 given, n = passing[i][0], len(stage.numbers.b3_in)
-                x, outside = (own[None] for own in self.whole.solve(given[:n], given[n:], sums))
+                x, outside = (
+                    own[None] for own in self.whole.solve(given[..., :n], given[..., n:], sums)
+                )
             else:
                 outside = taken[i]
                 x = passing[i] + self.distinct[i].times(join.S, outside)
-            every = np.concatenate([outside, x], axis=1)
+            every = np.concatenate([outside, x], axis=-1)
             for child, members, own in zip(
                 (stage.left, stage.right), stage.pairs.T, stage.taken_orders, strict=True
             ):
-                taken[child][members] = every.take(own, axis=1)
+                taken[child][members] = every.take(own, axis=-1)
         return taken
 
 
 NONE = np.zeros((0, 0))
 
 
-def _norm(parts: Sequence[Array | None]) -> float:
-    return math.sqrt(sum(float(np.sum(x**2)) for x in parts if x is not None))
+def _norms(parts: Sequence[Array | None]) -> Array:
+    """Of every right-hand side."""
+    return np.sqrt(sum(np.einsum("i...j,i...j->...", x, x) for x in parts if x is not None))
 
 
 def _make(work: tuple[Making, slice]) -> None:

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.linalg import lapack
 
 from tessella.cells.kinds import Kind
-from tessella.cells.maps import Sharing
+from tessella.cells.maps import Sharing, flat, times_all
 from tessella.cells.port import Rowed, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.shelf import size_in_bytes
@@ -120,41 +120,42 @@ class Pivoted:
     def kept(self, i: int) -> Fit:
         return self.fit
 
-    def start(self, b: Array, asked: Sequence[Asked]) -> Array:
-        parts = [asked[n] for n, _ in self.kind.asked]
-        h = np.zeros((len(self.cells), self.fit.rows.packed.shape[1]))
-        for row, j in zip(h, self.cells.tolist(), strict=True):
-            own = [part.h[part.at(j)] for part in parts]
-            row[: self.fit.asked] = np.concatenate(own) if own else 0.0
-        return self.fit.y(h)
+    def start(self, b: Array, asked: Sequence[Asked], h: Sequence[Array]) -> Array:
+        height, several = self.fit.rows.packed.shape[1], b.shape[1:-1]
+        rows = np.zeros((len(self.cells), *several, height))
+        for row, j in zip(rows, self.cells.tolist(), strict=True):
+            own = [h[n][asked[n].at(j)] for n, _ in self.kind.asked]
+            row[..., : self.fit.asked] = np.concatenate(own, axis=-1) if own else 0.0
+        return self.fit.y(flat(rows)).reshape(*rows.shape[:-1], len(self.fit.kept))
 
     def given(self, y: Array) -> Array:
-        return np.asarray(y @ self.fit.out.T)
+        return times_all(y, self.fit.out.T)
 
     def summed(self, y: Array) -> Array:
-        return np.asarray(y @ self.fit.sums.T)
+        return times_all(y, self.fit.sums.T)
 
     def total(self, rows: Array) -> Array:
-        own = rows[self.cells, : self.fit.columns]
+        own = rows[self.cells, ..., : self.fit.columns]
         assert self.kind.sums is not None
-        return np.asarray((own @ self.kind.sums.T).sum(axis=0))
+        return np.asarray(times_all(own, self.kind.sums.T).sum(axis=0))
 
     def put_values(self, y: Array, asked: Sequence[Asked], values: Sequence[Array]) -> None:
         """Put what the rows of all statements make of y among those of other cells."""
-        rows, start = self.fit.values(y), 0
+        rows, start = self.fit.values(flat(y)).reshape(*y.shape[:-1], self.fit.asked), 0
         for number, _ in self.kind.asked:
             part, end = asked[number], start + len(asked[number].slot)
             at = [part.at(j) for j in self.cells.tolist()]
-            values[number][at] = rows[:, start:end]
+            values[number][at] = rows[..., start:end]
             start = end
 
     def taking(self, y: Array, taken: Array) -> Array:
-        return np.asarray(y + taken @ self.fit.X)
+        return np.asarray(y + times_all(taken, self.fit.X))
 
     def unknowns(self, y: Array) -> Array:
-        found = np.zeros((len(y), self.fit.columns))
+        found = np.zeros((*y.shape[:-1], self.fit.columns))
         if len(self.fit.kept):
-            found[:, self.fit.kept] = lapack.dtrtrs(self.fit.R, y.T)[0].T
+            solved = lapack.dtrtrs(self.fit.R, flat(y).T)[0].T
+            found[..., self.fit.kept] = solved.reshape(y.shape)
         return found
 
 
@@ -184,7 +185,7 @@ def fitted(kind: Kind, asked: Sequence[Asked], sigma: float) -> Fit:
         lifted[column : column + m, row : row + n] = one.lifted.T
         row, column = row + n, column + m
     sums = np.zeros((0, columns)) if kind.sums is None else kind.sums
-    out, sums = (_divided(x[:, kept], R) for x in (out, sums))
+    out, sums = (divided(x[:, kept], R) for x in (out, sums))
     condition = float(size[0] / size[rank - 1]) if rank else np.inf
     none = np.zeros((0, 0))
     fit = Fit(rows, triangle, R, kept, none, none, none, out, sums, top, columns, condition)
@@ -216,7 +217,7 @@ def _rows(kind: Kind, asked: Sequence[Asked], made: Sequence[Rowed]) -> tuple[Ar
     return M, out, top
 
 
-def _divided(rows: Array, R: Array) -> Array:
+def divided(rows: Array, R: Array) -> Array:
     """rows R^-1."""
     if not rows.size:
         return np.zeros((len(rows), len(R)))

@@ -18,6 +18,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -75,6 +76,8 @@ class Asked:
 
     symbol  (unknown, alpha) -> (members, n), weights and the cells' units folded in
     h       (members, n)
+    scale, lift
+            (members, n): h = scale * (data - lift)
     unit    (members,): squares of residuals over it sum up to the statement's mean square
     """
 
@@ -83,13 +86,20 @@ class Asked:
     members: np.ndarray
     symbol: Symbol
     h: Array
+    scale: Array
+    lift: Array
     unit: Array
 
     def of(self, chosen: Mask) -> Asked:
         """Some of its members only, (members,)."""
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
-        own = (x[chosen] for x in (self.h, self.unit))
+        own = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
         return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether all members have the same coefficients."""
+        return all(bool((c == c[:1]).all()) for c in self.symbol.values())
 
     def at(self, member: int) -> int:
         """The position of a cell among the members, or -1."""
@@ -207,6 +217,7 @@ class Stating:
             here = chosen[start:end].reshape(part.h.shape)
             start = end
             part.h[...] *= here
+            part.scale[...] *= here
             for c in part.symbol.values():
                 c *= here
             kept.append(part)
@@ -305,7 +316,9 @@ class Stating:
                         symbol[f, alpha] = table
             h = given[here].reshape(shape) * factor
             unit = w * self.volume / self.boxes[p.members]
-            asked = Asked(source.name, p.slot, p.members, symbol, h, unit)
+            scaled = factor if inside is None else factor * inside[here].reshape(shape)
+            lifted = lift[here].reshape(shape)
+            asked = Asked(source.name, p.slot, p.members, symbol, h, scaled, lifted, unit)
             if inside is not None:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):

@@ -48,6 +48,15 @@ class Space:
             for alpha, table in self.draws[f].tables(slot, alphas).items()
         }
 
+    def rows(self, slot: Slot, symbol: Mapping[tuple[int, Orders], Array]) -> Array:
+        """sum_alpha c_alpha D^alpha of all features at a slot's points, (n, r), with c_alpha (n,);
+        by the tables, which are kept."""
+        found = np.zeros((len(slot), self.columns))
+        for (f, alpha), c in symbol.items():
+            own = slice(self.starts[f], self.starts[f + 1])
+            found[:, own] += (c / self.units[f])[:, None] * self.table(f, slot, alpha)
+        return found
+
     def combined(self, slot: Slot, symbol: Mapping[tuple[int, Orders], Array], out: Array) -> None:
         """Rows sum_alpha c_alpha D^alpha of all features at a slot's points, transposed: into
         (r, n)."""

@@ -39,13 +39,15 @@ SUM_POINTS = 10
 class Sum(NamedTuple):
     """A row over all cells: the sum over its cells of symbol . D^alpha v should be `value`.
 
-    `size` makes it what its statement asks for.
+    `size` makes it what its statement asks for; the value is scale * (datum - lift).
     """
 
     name: str
     parts: tuple[Asked, ...]
     value: float
     weight: float
+    scale: float
+    lift: float
     size: float = 1.0
 
 
@@ -110,6 +112,26 @@ class CellSystem:
             lam = self.stating.weights[part.name]
             found.append((part.h * np.sqrt(lam / part.unit)[:, None]).ravel())
         return np.concatenate(found)
+
+    @property
+    def right(self) -> Array:
+        """All right-hand sides as one vector: those of the rows, then those of the sums."""
+        return np.concatenate([*(part.h.ravel() for part in self.asked), self._values])
+
+    @property
+    def _values(self) -> Array:
+        return np.array([total.value for total in self.sums])
+
+    def split(self, right: Array) -> tuple[list[Array], Array]:
+        """Such a vector, or several one below the other (k, size), as h of every statement's rows
+        (members, n), or (members, k, n), and the values of the sums."""
+        found, start = [], 0
+        for part in self.asked:
+            end = start + part.h.size
+            own = right[..., start:end].reshape(*right.shape[:-1], *part.h.shape)
+            found.append(own if own.ndim == 2 else np.ascontiguousarray(own.swapaxes(0, 1)))
+            start = end
+        return found, right[..., start:]
 
     def has_matrix_of(self, other: CellSystem) -> bool:
         """Whether only right-hand sides differ, up to rounding of the points."""
@@ -271,7 +293,8 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
         weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
     stating.weights[condition.name] = float(weight)
     values = condition.values(condition.points)
-    values = values - problem.lift(condition.operator, x)
+    lift = problem.lift(condition.operator, x)
+    values = values - lift
     symbols = [problem.symbol(condition.operator, x, None, field) for field in problem.fields]
     found = []
     for cell in np.unique(owner).tolist():
@@ -287,7 +310,16 @@ def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list
         unit = np.array([weight * stating.volume / stating.boxes[cell]])
         slot = Slot(z, np.full(len(z), 1 / n))
         found.append(
-            Asked(condition.name, slot, np.array([cell]), symbol, scale * values[own][None], unit)
+            Asked(
+                condition.name,
+                slot,
+                np.array([cell]),
+                symbol,
+                scale * values[own][None],
+                np.full((1, len(z)), scale),
+                lift[own][None],
+                unit,
+            )
         )
     return found
 
@@ -299,8 +331,10 @@ def _each_as_sum(stating: Stating, part: Asked) -> list[Sum]:
     for i in range(len(part.slot)):
         symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
         slot = Slot(part.slot.points[i : i + 1], np.ones(1))
-        one = Asked(part.name, slot, part.members, symbol, np.zeros((1, 1)), np.ones(1))
-        found.append(Sum(part.name, (one,), float(part.h[0, i]) / unit, weight))
+        nothing = np.zeros((1, 1))
+        one = Asked(part.name, slot, part.members, symbol, nothing, nothing, nothing, np.ones(1))
+        value, scale = float(part.h[0, i]) / unit, float(part.scale[0, i]) / unit
+        found.append(Sum(part.name, (one,), value, weight, scale, float(part.lift[0, i])))
     return found
 
 
@@ -324,7 +358,9 @@ def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> S
                 unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
                 symbol[f, alpha] = c[here].reshape(shape) * measure * unit
         nothing, one = np.zeros(shape), np.ones(shape[0])
-        parts.append(Asked(condition.name, place.slot, place.members, symbol, nothing, one))
+        parts.append(
+            Asked(condition.name, place.slot, place.members, symbol, nothing, nothing, nothing, one)
+        )
     relative = stating.relative(condition.operator, x)
     if relative == 0.0:
         raise ValueError(
@@ -336,4 +372,6 @@ def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> S
     stating.weights[condition.name] = float(weight)
     value = condition.number / stating.volume - lifted
     size = stating.volume
-    return Sum(condition.name, tuple(parts), value, math.sqrt(weight) * size, size)
+    return Sum(
+        condition.name, tuple(parts), value, math.sqrt(weight) * size, 1 / size, lifted * size, size
+    )

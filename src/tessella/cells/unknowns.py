@@ -8,6 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tessella.cells.draw import Slot
+from tessella.cells.maps import flat, times_all
+from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
 from tessella.geometry.functions import Orders
@@ -19,7 +21,8 @@ Table = Mapping[Orders, Array]
 
 @dataclass(frozen=True, eq=False)
 class Unknowns:
-    """A row per cell: those of its space's filtered features, then those of functions of its own.
+    """A row per cell: those of its space's filtered features, then those of functions of its own;
+    of several right-hand sides a row for each, (J, k, r).
 
     own_units  of the latter, if there are any
     """
@@ -33,51 +36,66 @@ class Unknowns:
     def features(self, cells: np.ndarray, space: Space, field: int) -> Array:
         """One unknown's in some cells of a space, in the features' own units."""
         own = slice(space.starts[field], space.starts[field + 1])
-        return np.asarray(self.rows[cells, own] / space.units[field])
+        return np.asarray(self.rows[cells, ..., own] / space.units[field])
 
     def own(self, cells: np.ndarray, field: int) -> Array:
         """Those of an unknown's own functions, zero in cells that have none."""
-        starts = self.system.enriching.starts
-        own, found = slice(starts[field], starts[field + 1]), np.zeros((len(cells), 0))
+        starts, several = self.system.enriching.starts, self.rows.shape[1:-1]
+        own, found = slice(starts[field], starts[field + 1]), np.zeros((len(cells), *several, 0))
         if self.own_units is None or own.start == own.stop:
             return found
         reached = self.system.enriching.reached[cells]
         first = np.array([space.columns for space in self.spaces])[self.space_of[cells]]
-        found = np.zeros((len(cells), own.stop - own.start))
-        for k in range(found.shape[1]):
+        found = np.zeros((len(cells), *several, own.stop - own.start))
+        for k in range(found.shape[-1]):
             column = first[reached] + own.start + k
-            found[reached, k] = self.rows[cells[reached], column] * self.own_units[own.start + k]
+            value = self.rows[cells[reached], ..., column] * self.own_units[own.start + k]
+            found[reached, ..., k] = value
         return found
 
     def coefficients(self) -> Array:
-        """Of all features of all unknowns, as a basis numbers them."""
-        system, parts = self.system, []
+        """Of all features of all unknowns, as a basis numbers them; of several right-hand sides one
+        below the other, (k, columns)."""
+        system, parts, several = self.system, [], self.rows.shape[1:-1]
         everywhere = np.arange(system.cells.count)
         for f, basis in enumerate(system.bases):
-            a = np.zeros((system.cells.tiling.count, basis.width))
+            a = np.zeros((*several, system.cells.tiling.count, basis.width))
             columns = basis.features.columns
             for space, mine in self._by_space(everywhere):
                 reduced = self.features(mine, space, f)
-                own = space.draws[f].coefficients(reduced.T).T
-                a[system.cells.number[mine], :columns] = own
+                own = space.draws[f].coefficients(flat(reduced).T).T
+                own = own.reshape(*reduced.shape[:-1], columns)
+                a[..., system.cells.number[mine], :columns] = np.moveaxis(own, 0, -2)
             extra = self.own(everywhere, f)
-            if extra.shape[1]:
-                a[system.cells.number, columns:] = extra
-            parts.append(a.ravel())
-        return np.concatenate(parts)
+            if extra.shape[-1]:
+                a[..., system.cells.number, columns:] = np.moveaxis(extra, 0, -2)
+            parts.append(a.reshape(*several, -1))
+        return np.concatenate(parts, axis=-1)
 
     def of_statements(self) -> list[Array]:
-        """What the rows of every statement make of the unknowns, (members, n); left out for cells
-        that filter their own features."""
-        found = []
-        for part in self.system.asked:
-            values = np.zeros_like(part.h)
-            for space, mine in self._by_space(part.members):
-                for (f, alpha), c in part.symbol.items() if space.filtered else ():
-                    a = self.features(part.members[mine], space, f)
-                    values[mine] += c[mine] * (a @ space.table(f, part.slot, alpha).T)
-            found.append(values)
-        return found
+        """What the rows of every statement make of the unknowns, (members, n), or (members, k, n);
+        left out for cells that filter their own features."""
+        return [self.of_rows(part) for part in self.system.asked]
+
+    def of_rows(self, part: Asked) -> Array:
+        """The same for some rows."""
+        several = self.rows.shape[1:-1]
+        values = np.zeros((len(part.members), *several, len(part.slot)))
+        for space, mine in self._by_space(part.members):
+            if part.alike and space.filtered:
+                rows = space.rows(part.slot, {key: c[0] for key, c in part.symbol.items()})
+                own = self.rows[part.members[mine], ..., : space.columns]
+                values[mine] = times_all(own, rows.T)
+                continue
+            for (f, alpha), c in part.symbol.items() if space.filtered else ():
+                a = self.features(part.members[mine], space, f)
+                own = times_all(a, space.table(f, part.slot, alpha).T)
+                own *= c[mine][:, None] if several else c[mine]
+                if len(mine) == len(values):
+                    values += own
+                else:
+                    values[mine] += own
+        return values
 
     def on_slot(self, cells: np.ndarray, slot: Slot, field: int, table: Table) -> Array:
         """sum_alpha table[alpha] D^alpha v of these cells at the points of a slot, (cells, n)."""

@@ -46,22 +46,24 @@ class Whole:
 
     def solve(self, c_a: Array, c_b: Array, sums: Array) -> tuple[Array, Array]:
         """What comes in at the closed ports, A's and then B's, and what comes in outside, if A and
-        B give c_a and c_b and the sums of all cells are off by `sums`."""
-        right = self.B33 @ c_a + c_b
-        x = self._solved(right, sums - self.E_b @ c_a)
-        a3, outside = x[: len(right)], x[len(right) :]
-        b3 = c_a + self.A33 @ a3 + self.A31 @ outside[: self.A31.shape[1]]
-        return np.concatenate([a3, b3]), outside
+        B give c_a and c_b and the sums of all cells are off by `sums`; of several right-hand sides
+        one below the other."""
+        right = c_a @ self.B33.T + c_b
+        n = right.shape[-1]
+        x = self._solved(right, sums - c_a @ self.E_b.T)
+        a3, outside = x[..., :n], x[..., n:]
+        b3 = c_a + a3 @ self.A33.T + outside[..., : self.A31.shape[1]] @ self.A31.T
+        return np.concatenate([a3, b3], axis=-1), outside
 
     def _solved(self, right: Array, sums: Array) -> Array:
-        given = np.concatenate([right, sums])
+        given = np.concatenate([right, sums], axis=-1)
         if self.factors is not None:
-            return np.asarray(lapack.dgetrs(*self.factors, given)[0])
+            return np.asarray(lapack.dgetrs(*self.factors, given.T)[0]).T
         if not self.rows.size:
-            return np.zeros(self.rows.shape[1])
-        weight = np.concatenate([np.ones(len(right)), self.weights])
+            return np.zeros((*given.shape[:-1], self.rows.shape[1]))
+        weight = np.concatenate([np.ones(right.shape[-1]), self.weights])
         rows = weight[:, None] * self.rows
-        return np.asarray(scipy.linalg.lstsq(rows, weight * given, cond=1e-13)[0])
+        return np.asarray(scipy.linalg.lstsq(rows, (weight * given).T, cond=1e-13)[0]).T
 
 
 def join_last(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, weights: Array) -> Whole:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Self
+
+import numpy as np
 
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.machine.arrays import Array
@@ -20,6 +23,34 @@ class Found(NamedTuple):
     result: SolverResult
     residual: dict[str, float]
     jumps: dict[str, dict[str, float]] | None = None
+
+
+class Many(NamedTuple):
+    """Coefficients (k, columns) for several right-hand sides, how the slowest of them were found,
+    and what every statement misses of each, (k,)."""
+
+    a: Array
+    result: SolverResult
+    residual: dict[str, Array]
+
+    @staticmethod
+    def of(each: Sequence[Found]) -> Many:
+        residual = {n: np.array([one.residual[n] for one in each]) for n in each[0].residual}
+        slowest = max((one.result for one in each), key=lambda own: own.iterations)
+        return Many(np.stack([one.a for one in each]), slowest, residual)
+
+
+class Data(NamedTuple):
+    """Where data of a statement enter the right-hand sides of a system: at these places as
+    scale * (values - lift), the values at these points (those numbered by `which`, if not one
+    each)."""
+
+    name: str
+    points: Array
+    at: slice
+    scale: Array
+    lift: Array
+    which: np.ndarray | None = None
 
 
 class Factors(ABC):
@@ -65,6 +96,14 @@ class Factors(ABC):
     ) -> Found:
         """Solve for the system's right-hand sides; an iteration may be watched at the points `at`,
         where the exact solution is known."""
+
+    @abstractmethod
+    def data(self) -> list[Data]:
+        """Where the data of every statement enter the system's `right`."""
+
+    @abstractmethod
+    def many(self, right: Array) -> Many:
+        """Solve for other right-hand sides (k, size), in the order of the system's `right`."""
 
     @abstractmethod
     def described(self, basis: AnyBasis) -> dict[str, Any]:

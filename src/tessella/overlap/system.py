@@ -25,6 +25,7 @@ from tessella.overlap.basis import AnyBasis, Basis, Multilevel, per_field
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.enriched import scales
 from tessella.overlap.evaluation import basis_tables, evaluate_blocks
+from tessella.overlap.factored import Data
 from tessella.overlap.points import Rows, check_memory
 from tessella.problem.conditions import IntegralCondition
 from tessella.problem.operators import Operator
@@ -45,6 +46,7 @@ class Total(NamedTuple):
     row: Array
     value: float
     weight: float | None
+    lift: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,13 +54,17 @@ class LeastSquares:
     """min |M a - h|, with the rows of each equation and condition and their weights.
 
     The rows of `totals` are written as partial sums, which are unknowns too: the last columns of M.
-    `scales` are the units in which the filter compares columns, if not their own.
+    `scales` are the units in which the filter compares columns, if not their own. Rows at `points`
+    have h = scale * (data - lift).
     """
 
     M: BlockMatrix
     h: Array
     parts: dict[str, slice]
     weights: dict[str, float]
+    points: Array
+    scale: Array
+    lift: Array
     totals: tuple[Total, ...] = ()
     scales: Array | None = None
 
@@ -75,6 +81,30 @@ class LeastSquares:
     @property
     def rows(self) -> int:
         return self.M.shape[0]
+
+    @property
+    def right(self) -> Array:
+        return self.h
+
+    def data(self) -> list[Data]:
+        """Where the data of every statement enter `right`."""
+        found = []
+        for name, at in self.parts.items():
+            found.append(Data(name, self.points[at], at, self.scale[at], self.lift[at]))
+        rows = len(self.h) - len(self.points)
+        for number, total in enumerate(self.totals, 1):
+            n = rows // len(self.totals)
+            end = len(self.points) + number * n
+            scale = np.array([math.sqrt(n * self.weights[total.name])])
+            nowhere, lift = np.zeros((1, self.points.shape[1])), np.array([total.lift])
+            found.append(Data(total.name, nowhere, slice(end - 1, end), scale, lift))
+        return found
+
+    def with_right(self, h: Array) -> LeastSquares:
+        """The same with another right-hand side."""
+        ends = {own.name: (h[own.at] / own.scale).item() for own in self.data()[len(self.parts) :]}
+        totals = tuple(own._replace(value=ends[own.name]) for own in self.totals)
+        return dataclasses.replace(self, h=h, totals=totals)
 
     def residuals(self, a: Array) -> dict[str, float]:
         """Root mean square residual of each part, in the units of its equation."""
@@ -143,16 +173,22 @@ class Bordered(Reduced):
 @dataclass(frozen=True)
 class Weighed:
     """The rows of a system before any basis: sum_alpha symbol[alpha] D^alpha v = h at the points,
-    with a symbol for every unknown, in the problem's order.
+    with a symbol for every unknown, in the problem's order, and h = scale * (data - lift).
 
     Weights are folded in, except those left open: such parts have weight None and count as 1.
     """
 
     points: Array
     symbols: tuple[dict[Orders, Array], ...]
-    h: Array
+    scale: Array
+    given: Array
+    lift: Array
     parts: dict[str, slice]
     weights: dict[str, float | None]
+
+    @property
+    def h(self) -> Array:
+        return self.scale * (self.given - self.lift)
 
     @property
     def symbol(self) -> dict[Orders, Array]:
@@ -175,7 +211,7 @@ class Weighed:
             name: (target / mean[name] if mean[name] > 0 else 1.0) if w is None else float(w)
             for name, w in self.weights.items()
         }
-        factors = np.ones(len(self.h))
+        factors = np.ones(len(self.scale))
         for name, rows in self.parts.items():
             if self.weights[name] is None:
                 factors[rows] = np.sqrt(weights[name])
@@ -186,7 +222,7 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
     """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B)."""
     sizes = [len(part.points) for part in rows]
     symbols: list[list[dict[Orders, Array]]] = [[] for _ in problem.fields]
-    right_sides, weights = [], {}
+    scales, given, lifts, weights = [], [], [], {}
     for part in rows:
         source, name = part.source, part.source.name
         if not len(part.points):
@@ -202,13 +238,16 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
         for own, field in zip(symbols, problem.fields, strict=True):
             symbol = problem.symbol(source.operator, part.points, part.normals, field)
             own.append({alpha: scale * c for alpha, c in symbol.items()})
-        lift = problem.lift(source.operator, part.points, part.normals)
-        right_sides.append(scale * (source.values(part.points) - lift))
+        scales.append(np.full(len(part.points), scale))
+        given.append(source.values(part.points))
+        lifts.append(problem.lift(source.operator, part.points, part.normals))
     ends = np.cumsum(sizes)
     return Weighed(
         np.concatenate([part.points for part in rows]),
         tuple(_stack(own, sizes) for own in symbols),
-        np.concatenate(right_sides),
+        np.concatenate(scales),
+        np.concatenate(given),
+        np.concatenate(lifts),
         {
             name: slice(int(end - size), int(end))
             for name, end, size in zip(weights, ends, sizes, strict=True)
@@ -241,13 +280,15 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
     )
     if not isinstance(problem.domain, Box):
         M = M.without_low_blocks(SLIVER)
-    h = weighed.h
+    scale = weighed.scale
     if None in weighed.weights.values():
         weights, factors = weighed.balance(M.row_norms_squared(_drawn(bases)))
-        M, h = M.scale_rows(factors), factors * h
+        M, scale = M.scale_rows(factors), factors * scale
     else:
         weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
-    system = LeastSquares(M, h, weighed.parts, weights, scales=_scales(bases, M))
+    h = scale * (weighed.given - weighed.lift)
+    asked = (weighed.points, scale, weighed.lift)
+    system = LeastSquares(M, h, weighed.parts, weights, *asked, scales=_scales(bases, M))
     return _with_totals(system, totals) if totals else system
 
 
@@ -261,8 +302,8 @@ def _total(problem: Problem, basis: AnyBasis, part: Rows) -> Total:
         raise ValueError(
             f"{part.source.name!r} is zero whatever the solution is: drop it, or change `of`"
         )
-    value = part.source.number - float(part.measure @ e)
-    return Total(part.source.name, row, value, part.source.weight)
+    lift = float(part.measure @ e)
+    return Total(part.source.name, row, part.source.number - lift, part.source.weight, lift)
 
 
 def _with_totals(system: LeastSquares, totals: tuple[Total, ...]) -> LeastSquares:
@@ -283,7 +324,8 @@ def _with_totals(system: LeastSquares, totals: tuple[Total, ...]) -> LeastSquare
     units = None
     if system.scales is not None:
         units = np.concatenate([system.scales, np.ones(M.shape[1] - len(system.scales))])
-    return LeastSquares(M, h, system.parts, system.weights | named, totals, units)
+    weighted = system.weights | named
+    return dataclasses.replace(system, M=M, h=h, weights=weighted, totals=totals, scales=units)
 
 
 def _drawn(bases: Sequence[Basis | Multilevel]) -> np.ndarray | None:

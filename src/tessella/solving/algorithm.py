@@ -85,7 +85,7 @@ def substitute(
     was stated unless that has been looked at before."""
     at = None if samples is None else samples[0]
     solved = ready.solve(problem, basis, at, watch, progress)
-    report = _report(problem, basis, ready, solved)
+    report = report_of(problem, basis, ready, solved)
     found: dict[str, Any] = {"residual": solved.residual}
     if remarks and not report.advice:
         misfit = "" if ready.iterative else _misfit(ready.system, solved.residual)
@@ -125,7 +125,8 @@ def _second_opinion(solution: Solution, parts: Parts) -> Errors | None:
     return judge(solution, coarse).errors
 
 
-def _report(problem: Problem, basis: AnyBasis, ready: Factors, solved: Found) -> Report:
+def report_of(problem: Problem, basis: AnyBasis, ready: Factors, solved: Found) -> Report:
+    """What is known of a solve before its residual is."""
     system, result = ready.system, solved.result
     oracle = result.history.oracle()
     return Report(

@@ -29,7 +29,7 @@ from tessella.linalg.solvers import Solver, choose, full_name
 from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Basis
-from tessella.overlap.factored import Factors, Found
+from tessella.overlap.factored import Data, Factors, Found, Many
 from tessella.overlap.points import Grid
 from tessella.overlap.system import LeastSquares, Reduced, assemble
 from tessella.problem.problem import Problem
@@ -57,6 +57,9 @@ class System(Protocol):
 
     @property
     def weights(self) -> dict[str, float]: ...
+
+    @property
+    def right(self) -> Array: ...
 
 
 class Way(NamedTuple):
@@ -117,6 +120,23 @@ class Factored(Factors):
             result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
             a = self.reduced.coefficients(np.asarray(result.x))
         return Found(a, result, self.system.residuals(a))
+
+    def data(self) -> list[Data]:
+        return self.system.data()
+
+    def many(self, right: Array) -> Many:
+        """Directly all at once, by an iteration one after the other."""
+        if self.solver.iterative:
+            results = [self.solver.solve(self.state, h, None, None) for h in right]
+        else:
+            whole = self.solver.solve(self.state, right.T, None, None)
+            results = [dataclasses.replace(whole, x=x) for x in np.asarray(whole.x).T]
+        found = []
+        for h, result in zip(right, results, strict=True):
+            a = self.reduced.coefficients(np.asarray(result.x))
+            residual = self.system.with_right(h).residuals(a)
+            found.append(Found(a, result, residual))
+        return Many.of(found)
 
     def described(self, basis: AnyBasis) -> dict[str, Any]:
         """What a report says of how subdomains are joined."""
