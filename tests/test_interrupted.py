@@ -137,8 +137,9 @@ def test_a_folder_that_takes_no_records_is_refused_before_the_first_run(command)
 
 def test_a_full_disk_keeps_what_was_finished(tmp_path, monkeypatch):
     def large(case, seed):
-        return {"experiment": case.experiment, "row": case.row, "seed": seed,
-                "case": case.identity, "curve": {k: [1] * 500 * (1 + 9 * seed) for k in ("iteration", "error")}}  # fmt: skip
+        curve = {key: [1] * 500 * (1 + 9 * seed) for key in ("iteration", "error")}
+        known = {"experiment": case.experiment, "row": case.row, "case": case.identity}
+        return {**known, "seed": seed, "curve": curve}
 
     monkeypatch.setattr("tessella.reproduction.execute.execute", large)
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
