@@ -14,7 +14,7 @@ from typing import Any, Self, TypeVar
 import numpy as np
 
 from tessella.cells.basis import CellBasis, default_features, on_cells
-from tessella.cells.shaped import off_regions
+from tessella.cells.fitting import off_regions
 from tessella.cells.solvers import CELL_SOLVERS, Exchange, Merging, solver_named
 from tessella.cells.tiling import Cuts, Tiling
 from tessella.features.enrichment import Enrichment, Functions, as_enrichment

@@ -11,7 +11,7 @@ import numpy as np
 from tessella.accuracy import tuning
 from tessella.accuracy.scales import degrees, layers, total_degree
 from tessella.cells.basis import CellBasis, default_features, on_cells
-from tessella.cells.shaped import off_regions, thick_enough
+from tessella.cells.fitting import off_regions, thick_enough
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import Cell
 from tessella.features.random_features import RandomFeatures
