@@ -18,6 +18,7 @@ from tessella.cells.factors import factor_cells
 from tessella.cells.system import cell_system
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.factored import Watching
 from tessella.solving.method import Method
 
 FEATURES = 140
@@ -108,7 +109,7 @@ def another_right_side() -> None:
             start = time.perf_counter()
             system = cell_system(problem, chosen.basis, chosen.collocation)  # type: ignore[arg-type]
             ready = factor_cells(system, chosen.filter, None)
-            ready.solve(problem, chosen.basis, None, Stopwatch(), None)
+            ready.solve(Stopwatch(), Watching(problem, chosen.basis))
             first = time.perf_counter() - start
         times = []
         for _ in range(3):
@@ -117,7 +118,7 @@ def another_right_side() -> None:
             renewed = ready.renewed(again)
             assert renewed is not None
             assembled = time.perf_counter() - start
-            renewed.solve(problem, chosen.basis, None, Stopwatch(), None)
+            renewed.solve(Stopwatch(), Watching(problem, chosen.basis))
             times.append((time.perf_counter() - start, assembled))
         second, assembled = min(times)
         rows.append(

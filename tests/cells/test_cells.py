@@ -18,6 +18,7 @@ from tessella.cells.system import cell_system
 from tessella.cells.tree import WHOLE
 from tessella.geometry.functions import derivatives
 from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.factored import Watching
 
 LAPLACE, D = ts.Laplacian(), ts.D
 OPERATORS = {
@@ -233,7 +234,7 @@ def test_factors_serve_other_right_hand_sides():
     renewed = first.renewed(system)
     assert renewed.mapped is first.mapped and renewed.joined is first.joined
     anew = factor_cells(system, ts.RRQR(1e-14), None)
-    solved = [f.solve(problem, basis, None, Stopwatch(), None).a for f in (renewed, anew)]
+    solved = [f.solve(Stopwatch(), Watching(problem, basis)).a for f in (renewed, anew)]
     np.testing.assert_array_equal(*solved)
 
 

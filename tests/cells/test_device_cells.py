@@ -14,6 +14,7 @@ from tessella.cells.factors import CellFactors, factor_cells
 from tessella.cells.solvers import Exchange
 from tessella.cells.system import cell_system
 from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.factored import Watching
 
 LAPLACE, D = ts.Laplacian(), ts.D
 PLANE = ts.Box(x=(0, 1), y=(0, 1))
@@ -110,7 +111,7 @@ def test_rows_may_be_made_in_parts(pretend_gpu, monkeypatch):
     monkeypatch.setattr(device, "BATCH", 1)
     whole = factored(system(VARYING, 2, 27))
     assert isinstance(whole, DeviceFactors)
-    found, expected = (f.solve(VARYING, None, None, Stopwatch(), None) for f in (whole, host))
+    found, expected = (f.solve(Stopwatch(), Watching(VARYING, None)) for f in (whole, host))
     scale = np.abs(expected.a).max()
     np.testing.assert_allclose(found.a, expected.a, rtol=0, atol=1e-6 * scale)
     assert whole.conditions()["preconditioned"] == pytest.approx(
@@ -145,12 +146,12 @@ def test_what_is_small_or_badly_conditioned_stays_on_the_host(pretend_gpu, monke
 def test_another_right_hand_side_needs_no_other_factorisation(pretend_gpu, monkeypatch):
     pretend_gpu()
     first, other = plain(LAPLACE), plain(LAPLACE, ts.Dirichlet(lambda p: p[:, 0]))
-    expected = factored(system(other)).solve(other, None, None, Stopwatch(), None)
+    expected = factored(system(other)).solve(Stopwatch(), Watching(other, None))
     kept = factored(system(first))
     monkeypatch.setattr(device, "map_cells", None)
     renewed = kept.renewed(system(other))
     assert renewed.leaves is kept.leaves
-    found = renewed.solve(other, None, None, Stopwatch(), None)
+    found = renewed.solve(Stopwatch(), Watching(other, None))
     np.testing.assert_array_equal(found.a, expected.a)
     assert kept.renewed(system(plain(LAPLACE + 1))) is None
 

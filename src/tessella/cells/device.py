@@ -38,9 +38,7 @@ from tessella.machine.device import preferred
 from tessella.machine.memory import available_bytes, gib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
-from tessella.overlap.basis import AnyBasis
-from tessella.overlap.factored import Found, Many
-from tessella.problem.problem import Problem
+from tessella.overlap.factored import Found, Many, Watching
 
 WORTH = 3e8
 """Flops of all Gramians below which the host is done before the device has begun."""
@@ -296,14 +294,7 @@ class DeviceFactors(FactoredCells):
     def bytes(self) -> int:
         return int(self.grid.bytes) + sum(x.nbytes for x in self.leaves)
 
-    def solve(
-        self,
-        problem: Problem,
-        basis: AnyBasis,
-        at: Array | None,
-        watch: Stopwatch,
-        progress: Progress | None,
-    ) -> Found:
+    def solve(self, watch: Stopwatch, watching: Watching) -> Found:
         system = self.system
         with watch.phase("solve"), single_threaded_blas():
             unknowns, missed, error = self._fitted([part.h for part in system.asked])

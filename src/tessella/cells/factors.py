@@ -30,9 +30,7 @@ from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
-from tessella.overlap.basis import AnyBasis
-from tessella.overlap.factored import Found, Many
-from tessella.problem.problem import Problem
+from tessella.overlap.factored import Found, Many, Watching
 from tessella.problem.slabs import TIME
 
 
@@ -72,14 +70,7 @@ class CellFactors(FactoredCells):
             return math.inf
         return self.joined.growth
 
-    def solve(
-        self,
-        problem: Problem,
-        basis: AnyBasis,
-        at: Array | None,
-        watch: Stopwatch,
-        progress: Progress | None,
-    ) -> Found:
+    def solve(self, watch: Stopwatch, watching: Watching) -> Found:
         with watch.phase("solve"), single_threaded_blas():
             right = self.system.split(self.system.right)
             answers, result = self.answers(*right)

@@ -15,6 +15,16 @@ from tessella.overlap.basis import AnyBasis
 from tessella.problem.problem import Problem
 
 
+class Watching(NamedTuple):
+    """Who looks at an iteration: `progress` is told of it, and at the points `at` the exact
+    solution of the problem is known."""
+
+    problem: Problem
+    basis: AnyBasis
+    at: Array | None = None
+    progress: Progress | None = None
+
+
 class Found(NamedTuple):
     """Coefficients, how they were found, what every statement misses, and how far neighbours side
     by side disagree."""
@@ -86,16 +96,8 @@ class Factors(ABC):
         """These factors for another system; None if its matrix is not the same by its numbers."""
 
     @abstractmethod
-    def solve(
-        self,
-        problem: Problem,
-        basis: AnyBasis,
-        at: Array | None,
-        watch: Stopwatch,
-        progress: Progress | None,
-    ) -> Found:
-        """Solve for the system's right-hand sides; an iteration may be watched at the points `at`,
-        where the exact solution is known."""
+    def solve(self, watch: Stopwatch, watching: Watching) -> Found:
+        """Solve for the system's right-hand sides, an iteration under somebody's eyes."""
 
     @abstractmethod
     def data(self) -> list[Data]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from numbers import Integral, Real
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -70,9 +70,8 @@ def animate(
         if progress is not None:
             progress(done, 2 * len(times), 1.0)
 
-    figure, show, where = (_curves if domain.dimension == 2 else _maps)(
-        solution, shown, times, target, tell
-    )
+    reel = _Reel(solution, shown, times, target, tell)
+    figure, show, where = (_curves if domain.dimension == 2 else _maps)(reel)
     name = "" if solution.report.problem == "problem" else f"{solution.report.problem} · "
     titles = [f"{name}t = {time:.{_decimals(times)}f}{where}" for time in times]
     finished(figure, titles[-1], None)
@@ -140,14 +139,19 @@ def _decimals(times: Array) -> int:
     return max(0, int(np.ceil(-np.log10(times[1] - times[0]))))
 
 
-def _curves(
-    solution: Sampled,
-    shown: list[Shown],
-    times: Array,
-    path: Path,
-    tell: Callable[[int], None],
-) -> tuple[Figure, Show, str]:
+class _Reel(NamedTuple):
+    """What is shown, when, for which file, and who is told how far it is."""
+
+    solution: Sampled
+    shown: list[Shown]
+    times: Array
+    path: Path
+    tell: Callable[[int], None]
+
+
+def _curves(reel: _Reel) -> tuple[Figure, Show, str]:
     """One axis of space: a curve for every unknown, the exact one behind it."""
+    solution, shown, times, path, tell = reel
     domain, first = solution.problem.domain, _one(solution)
     time = domain.axis_index("t")
     (m,) = np.clip(np.delete(resolution(first), time), *CURVE).astype(int)
@@ -187,14 +191,9 @@ def _fixed_range(ax: Axes, values: Array) -> None:
     ax.set_ylim(low - room, high + room)
 
 
-def _maps(
-    solution: Sampled,
-    shown: list[Shown],
-    times: Array,
-    path: Path,
-    tell: Callable[[int], None],
-) -> tuple[Figure, Show, str]:
+def _maps(reel: _Reel) -> tuple[Figure, Show, str]:
     """Two axes of space, or a slice across the third: a map for every unknown."""
+    solution, shown, times, path, tell = reel
     domain = solution.problem.domain
     cuts = cut_places(domain, len(times))
     fine = resolution(_one(solution))[list(drawn_axes(domain))]

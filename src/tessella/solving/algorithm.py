@@ -15,6 +15,7 @@ from tessella.machine.arrays import Array
 from tessella.machine.memory import device_name, peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Multilevel
+from tessella.overlap.factored import Watching
 from tessella.overlap.points import Grid
 from tessella.problem.determined import contradictions, missing_conditions
 from tessella.problem.problem import Problem
@@ -84,7 +85,7 @@ def substitute(
     """Solve for the right-hand side, go back to the coefficients, and measure; `remarks` on what
     was stated unless that has been looked at before."""
     at = None if samples is None else samples[0]
-    solved = ready.solve(problem, basis, at, watch, progress)
+    solved = ready.solve(watch, Watching(problem, basis, at, progress))
     report = report_of(problem, basis, ready, solved)
     found: dict[str, Any] = {"residual": solved.residual}
     if remarks and not report.advice:

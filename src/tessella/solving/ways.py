@@ -29,7 +29,7 @@ from tessella.linalg.solvers import Solver, choose, full_name
 from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Basis
-from tessella.overlap.factored import Data, Factors, Found, Many
+from tessella.overlap.factored import Data, Factors, Found, Many, Watching
 from tessella.overlap.points import Grid
 from tessella.overlap.system import LeastSquares, Reduced, assemble
 from tessella.problem.problem import Problem
@@ -103,18 +103,12 @@ class Factored(Factors):
         system = system.with_matrix_of(self.system)
         return dataclasses.replace(self, system=system, reduced=self.reduced.renewed(system))
 
-    def solve(
-        self,
-        problem: Problem,
-        basis: AnyBasis,
-        at: Array | None,
-        watch: Stopwatch,
-        progress: Progress | None,
-    ) -> Found:
+    def solve(self, watch: Stopwatch, watching: Watching) -> Found:
         """Solve for the right-hand side; an iteration is watched at the points where the exact
         solution is known."""
         with watch.phase("monitor"):
             preconditioner = self.reduced.preconditioner
+            problem, basis, at, progress = watching
             monitor = error_monitor(problem, basis, preconditioner, at, self.solver.iterative)
         with watch.phase("solve"):
             result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
