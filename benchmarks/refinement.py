@@ -14,6 +14,7 @@ import tessella as ts
 from benchmarks.harness import save, table
 from tessella.cells.shelf import Shelf
 from tessella.problem.operators import apply_to_function
+from tessella.solving.tolerance import solve_to
 
 PATIENCE = 30.0
 
@@ -97,7 +98,7 @@ def everywhere() -> Iterator[None]:
 
 @contextmanager
 def without_reuse() -> Iterator[None]:
-    with patch("tessella.solving.solve.Shelf", lambda: Shelf(most=0)):
+    with patch("tessella.solving.tolerance.Shelf", lambda: Shelf(most=0)):
         yield
 
 
@@ -110,14 +111,16 @@ WAYS = {"local": as_it_is, "local, nothing reused": without_reuse, "everywhere":
 
 
 def refinement() -> None:
-    """`solve(problem, tol=1e-6)` three ways; every run twice, the second one counts."""
+    """`solve(problem, tol=1e-6)` three ways, never slab by slab; every run twice, the second one
+    counts."""
+    method = ts.Method(tol=1e-6, patience=PATIENCE)
     rows: list[dict[str, Any]] = []
     for name, make in PROBLEMS.items():
         for way, inside in WAYS.items():
             problem = make()
             for _ in range(2):
                 with inside():
-                    solution = ts.solve(problem, tol=1e-6, patience=PATIENCE)
+                    solution = solve_to(problem, method, None)
             report, steps = solution.report, solution.report.refinement
             rows.append(
                 {
