@@ -215,7 +215,9 @@ def _run_in_processes(
         with _uninterrupted():  # Ctrl-C reaches workers too, but is for this process to handle
             waiting: dict[Future[None], Task] = {pool.submit(run, task): task for task in tasks}
         while waiting:
-            finished, _ = wait(waiting, return_when=FIRST_COMPLETED)
+            finished, _ = wait(waiting, LOOK, FIRST_COMPLETED)
+            if not finished and not all(p.is_alive() for p in (pool._processes or {}).values()):
+                raise BrokenProcessPool  # one that started last may die without the pool noticing
             for future in finished:
                 task = waiting.pop(future)
                 future.result()
@@ -231,6 +233,10 @@ def _run_in_processes(
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
+
+
+LOOK = 2.0
+"""Seconds after which workers are looked after, if none has finished anything."""
 
 
 @contextmanager
