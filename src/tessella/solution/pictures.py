@@ -12,6 +12,7 @@ import numpy as np
 
 from tessella.cells.tiling import Tiling
 from tessella.machine.arrays import Array
+from tessella.machine.printing import counted
 from tessella.solution.export import Sampled
 from tessella.solution.panels import (
     BLUE,
@@ -229,10 +230,13 @@ def plot_march(marched: Marched, path: str | Path | None = None) -> Figure:
     if dimension > 2:
         cuts = cut_places(marched.problem.domain, SLICES)
         width, height = _slices_size(marched)
-        figure = new_figure(width, height + 3, path)
-        above, below = figure.subfigures(2, 1, squeeze=False, height_ratios=(height, 3))[:, 0]
-        _slices(above, marched, _slice_counts(marched.slabs[0]), cuts)
-        _growth(below.subplots(), marched)
+        grows = len(marched.slabs) > 1
+        figure = new_figure(width, height + 3 * grows, path)
+        ratios = (height, 3) if grows else (height,)
+        parts = figure.subfigures(len(ratios), 1, squeeze=False, height_ratios=ratios)[:, 0]
+        _slices(parts[0], marched, _slice_counts(marched.slabs[0]), cuts)
+        if grows:
+            _growth(parts[1].subplots(), marched)
     else:
         shown = shown_unknowns(marched)
         figure = new_figure(9, 3 * (len(shown) + 1), path)
@@ -241,7 +245,7 @@ def plot_march(marched: Marched, path: str | Path | None = None) -> Figure:
             (_curve if dimension == 1 else _strip)(figure, ax, marched, one)
         _growth(last, marched)
     title = _title(marched.report, marched.report.first.solver)
-    return finished(figure, f"{title} · {len(marched.slabs)} slabs", path)
+    return finished(figure, f"{title} · {counted(len(marched.slabs), 'slab')}", path)
 
 
 def _curve(figure: Figure, ax: Axes, marched: Marched, one: Shown) -> None:
