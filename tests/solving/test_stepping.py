@@ -6,7 +6,8 @@ import pytest
 
 import tessella as ts
 from tessella.accuracy.scales import turning_rate
-from tessella.solution.marched import Marched
+from tessella.solution.marched import Marched, MarchReport
+from tessella.solving import stepping
 from tessella.solving.stepping import in_slabs
 
 WIDTH = 0.02
@@ -268,3 +269,20 @@ def test_losses_do_not_feed_on_themselves_in_slabs_of_three_quarters_of_a_cell()
 
     assert grown(0.75) < 1.3
     assert grown(1.0) > 2.0
+
+
+def test_a_march_to_the_end_is_not_given_up_for_a_part_of_a_finer_one(monkeypatch):
+    made, whole = [], stepping._Stepping.march
+
+    def march(self):
+        made.append(self)
+        self.patience *= len(made) == 1
+        return whole(self)
+
+    monkeypatch.setattr(stepping._Stepping, "march", march)
+    monkeypatch.setattr(MarchReport, "estimate_in", lambda self, norm: 2e-6)
+    found = ts.solve(around(2.0), tol=1e-6)
+    assert len(made) == 2
+    assert found.report.stop_reason == "tolerance not met"
+    assert "another march was begun" in found.report.advice
+    assert found.problem.domain.bounds[1] == (0, 2.0)

@@ -102,12 +102,17 @@ def step_to(
     """March to the tolerance: the solution, whether it is met, and why it ended."""
     assert method.tol is not None
     way, before = _Stepping(problem, method, progress), math.inf
+    whole: Marched | None = None
     while True:
         marched = way.march()
         report = marched.report
         estimate, early = report.estimate_in(method.norm), report.stopped_early
         if estimate is None or early:
-            return marched, False, f"{marched.report.stop_reason}; {marched.report.advice}"
+            reason = f"{report.stop_reason}; {report.advice}"
+            if whole is None:
+                return marched, False, reason
+            return whole, False, f"another march was begun with finer slabs, {reason}"
+        whole = marched
         if estimate <= method.tol:
             reached = marched.report.slabs[-1].end
             reason = (
