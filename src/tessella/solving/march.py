@@ -12,8 +12,6 @@ start is what that slab loses, and marched from its own ends it shows how such l
 from __future__ import annotations
 
 import dataclasses
-import math
-import time
 from numbers import Integral
 from typing import Any
 
@@ -93,7 +91,7 @@ def march(
         parts, found = _first_parts(problem, first, chosen, inner(show))
         # Many small steps: a GPU would wait for its launches.
         with on_the_cpu(on_cells(parts.basis)):
-            marched = march_with(problem, ends, parts, chosen, show)
+            marched = _march(problem, ends, parts, chosen, show)
     if found is None:
         return marched
     report = dataclasses.replace(
@@ -105,15 +103,14 @@ def march(
     return dataclasses.replace(marched, report=_verdict(report, chosen.tol, chosen.norm))
 
 
-def march_with(
+def _march(
     problem: Problem,
     ends: Array,
     parts: Parts,
     method: Method,
     progress: Progress | None = None,
-    deadline: float = math.inf,
 ) -> Marched:
-    """Slab after slab between these times, each with the same parts, until a time of the clock."""
+    """Slab after slab between these times, each with the same parts."""
     watch, slabs = Stopwatch(), len(ends) - 1
     walk = Walk(problem, method, inner(progress))
     reason, advice = f"reached t = {ends[-1]:g}", ""
@@ -133,10 +130,6 @@ def march_with(
             break
         if progress is not None:
             progress(k + 1, slabs, walk.figures[-1].residual)
-        if time.perf_counter() > deadline and k + 1 < slabs:
-            reason = f"out of patience after slab {k + 1} of {slabs}"
-            advice = f"kept until t = {ends[k + 1]:g}; raise `patience`"
-            break
     return finished(walk, problem, slabs, reason, advice, watch)
 
 
