@@ -11,8 +11,10 @@ from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
+from tessella.geometry.functions import Function
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
+from tessella.problem.nonlinear import Guess
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.statement import Applied
@@ -71,6 +73,33 @@ class Continued:
         there[:, axis] = domain.upper[axis]
         back = -np.eye(domain.dimension)[axis]
         return self.before.apply(self.operator, there, np.tile(back, (len(points), 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class AtEnd:
+    """A state that stays as a solution was at the end of its time."""
+
+    before: Applied
+
+    @property
+    def problem(self) -> Problem:
+        return self.before.problem
+
+    def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
+        domain = self.before.problem.domain
+        there = np.array(points)
+        there[:, domain.axis_index(TIME)] = domain.upper[domain.axis_index(TIME)]
+        return self.before.apply(operator, there, normals)
+
+
+def at_start(problem: Problem) -> Guess:
+    """A state that stays as the initial values are, as far as they are given."""
+    values: dict[str, float | Function] = dict.fromkeys(problem.unknowns, 0.0)
+    for condition in starts(problem):
+        terms = condition.operator.expand(problem.domain.axes)
+        if len(terms) == 1 and not any(terms[0].orders) and not terms[0].functions:
+            values[terms[0].field or problem.unknowns[0]] = condition.given
+    return Guess(problem, values)
 
 
 def _during(

@@ -81,7 +81,7 @@ def march(
     >>> round(float(solution([0.5, 1.0])[0]), 4)
     0.125
     """
-    check_problem(problem, "march")
+    check_problem(problem, "march", nonlinear=True)
     _check(problem, slabs)
     chosen = Method.of(choices, "march", method)
     low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]

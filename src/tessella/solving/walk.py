@@ -32,13 +32,15 @@ from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
+from tessella.problem.nonlinear import original
 from tessella.problem.problem import Problem, Reference
-from tessella.problem.slabs import Continued, slab_problem, starts
+from tessella.problem.slabs import AtEnd, Continued, at_start, slab_problem, starts
 from tessella.solution.marched import Slab
 from tessella.solution.report import unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, substitute
 from tessella.solving.method import Method
+from tessella.solving.newton import Newton, around_itself
 from tessella.solving.ways import Factors, Parts, way
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
@@ -79,6 +81,10 @@ class Track:
         watch, length = Stopwatch(), bounds[1] - bounds[0]
         slab = slab_problem(problem, bounds, before)
         basis = parts.basis.moved(slab.domain)
+        if not slab.linear:
+            found = self._iterated(slab, dataclasses.replace(parts, basis=basis), before, progress)
+            self.parts, self.length = parts, length
+            return found, False
         with watch.phase("assemble"):
             system = way(basis).assemble(slab, dataclasses.replace(parts, basis=basis))
         samples = exact_samples(slab, basis, test_grid)
@@ -96,6 +102,20 @@ class Track:
             found.report, seconds=watch.total(), peak_memory_mib=peak_mib()
         )
         return dataclasses.replace(found, report=report), reused
+
+    def _iterated(
+        self, slab: Problem, parts: Parts, before: Solution | None, progress: Progress | None
+    ) -> Solution:
+        """A nonlinear slab, from the end of the one before or from its initial data."""
+        newton = Newton(slab, parts, progress=progress)
+        found = newton.go(at_start(slab) if before is None else AtEnd(before))
+        if not found.converged:
+            raise UnstableError(found.reason)
+        self.ready = newton.ready.factors
+        report = dataclasses.replace(
+            found.solution.report, seconds=newton.watch.total(), peak_memory_mib=peak_mib()
+        )
+        return around_itself(slab, dataclasses.replace(found.solution, report=report))
 
 
 class Trial(NamedTuple):
@@ -193,7 +213,10 @@ class Walk:
             error_estimate=guess and guess.mean,
             largest_error_estimate=guess and guess.largest,
         )
-        self.solutions.append(dataclasses.replace(trial.solution, report=report))
+        own = trial.solution
+        self.solutions.append(
+            dataclasses.replace(own, problem=original(own.problem), report=report)
+        )
         misfits = {defect.rows.source.name: defect.missed for defect in trial.seen.defects}
         self.figures.append(
             Slab(
