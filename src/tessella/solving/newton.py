@@ -96,7 +96,9 @@ class Ready(NamedTuple):
 
 
 class LostError(ArithmeticError):
-    """Newton's method leads nowhere from here."""
+    """Newton's method leads nowhere from here; `last` is the last good iterate, if there is one."""
+
+    last: Solution | None = None
 
 
 def started(problem: Problem, start: Any) -> Applied:
@@ -417,6 +419,8 @@ class Iterating:
         found = newton.go(self.state)
         self.reason = found.reason
         if not found.converged:
-            raise LostError(found.reason)
+            error = LostError(found.reason)
+            error.last = dataclasses.replace(found.solution, problem=problem)
+            raise error
         self.state = found.solution
         return around_itself(problem, found.solution)
