@@ -123,9 +123,7 @@ def stated(problem_of: ProblemOf, name: str, value: float) -> Problem:
     """The problem for a value of the parameter, checked."""
     problem = problem_of(**{name: value})
     if not isinstance(problem, Problem):
-        raise TypeError(
-            f"problem_of({name}={value:g}) must return a Problem, got {problem!r}"
-        )
+        raise TypeError(f"problem_of({name}={value:g}) must return a Problem, got {problem!r}")
     return problem
 
 
