@@ -51,14 +51,17 @@ from tessella.problem.operator_function import operator
 from tessella.problem.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem.problem import Ansatz, Equation, Problem, Reference
 from tessella.problem.transmission import Transmission
+from tessella.solution.branch import Branch
 from tessella.solution.files import load
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solution.spectrum import Spectrum
+from tessella.solving.branches import branch
 from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
 from tessella.solving.march import march
 from tessella.solving.method import Method
+from tessella.solving.several import solutions
 from tessella.solving.solve import solve
 from tessella.version import __version__
 
@@ -90,6 +93,7 @@ __all__ = [
     "Ball",
     "Basis",
     "Box",
+    "Branch",
     "CellBasis",
     "Condition",
     "Corner",
@@ -135,6 +139,7 @@ __all__ = [
     "Transmission",
     "Unfiltered",
     "__version__",
+    "branch",
     "eigs",
     "factor",
     "fbpinn",
@@ -143,6 +148,7 @@ __all__ = [
     "march",
     "operator",
     "pinn",
+    "solutions",
     "solve",
     "with_layers",
 ]
