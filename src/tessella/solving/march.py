@@ -37,6 +37,7 @@ from tessella.solution.marched import Marched, MarchReport
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.method import Method, check_problem, with_choices
+from tessella.solving.newton import LostError
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
 from tessella.solving.walk import UnstableError, Walk
@@ -117,6 +118,11 @@ def _march(
     for k in range(slabs):
         try:
             walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))
+        except LostError as error:
+            if not walk.figures:
+                raise
+            reason, advice = f"lost in slab {k + 1} of {slabs}", f"{error}; or take shorter slabs"
+            break
         except UnstableError as error:
             walk.drop_last()
             reason = f"unstable in slab {k + 1} of {slabs}"
