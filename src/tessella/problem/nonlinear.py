@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, function_values
+from tessella.geometry.functions import Function, Orders, function_values
 from tessella.machine.arrays import Array
 from tessella.problem.operator_function import (
     Given,
@@ -214,13 +214,24 @@ def derivatives_of(
     state: Applied, problem: Problem, leaf: Nonlinear, keys: Sequence[Key], points: Array
 ) -> Array:
     """What a leaf asks of a state, (k, n)."""
-    axes, only = problem.domain.axes, problem.unknowns[0]
-    found = np.empty((len(keys), len(points)))
-    for row, (field, alpha) in zip(found, keys, strict=True):
-        orders = {axis: n for axis, n in zip(axes, alpha, strict=True) if n}
-        operator = D(**orders) if orders else Identity()
-        row[:] = state.apply(operator @ problem.unknown(field or leaf.field or only), points)
+    only, found = problem.unknowns[0], np.empty((len(keys), len(points)))
+    owners = [field or leaf.field or only for field, _ in keys]
+    at_once = getattr(state, "derivatives", None)
+    for name in dict.fromkeys(owners):
+        rows = [k for k, owner in enumerate(owners) if owner == name]
+        alphas = [keys[k][1] for k in rows]
+        if at_once is not None:
+            found[rows] = at_once(alphas, points, name)
+            continue
+        for k, alpha in zip(rows, alphas, strict=True):
+            found[k] = state.apply(derivative(problem, alpha, name), points)
     return found
+
+
+def derivative(problem: Problem, alpha: Orders, name: str) -> Operator:
+    """The operator that makes a derivative of an unknown."""
+    orders = {axis: n for axis, n in zip(problem.domain.axes, alpha, strict=True) if n}
+    return (D(**orders) if orders else Identity()) @ problem.unknown(name)
 
 
 def tangents(
