@@ -310,7 +310,7 @@ def _differentiated(
     return values, jnp.stack([along(one) for one in directions])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Slope:
     """dN/d(d_k) around a state, as a function of the points."""
 
@@ -353,7 +353,7 @@ class Tangent(Operator):
         return self.terms  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Remaining:
     """The right-hand side of a linearised statement, as a function of the points."""
 
@@ -507,3 +507,18 @@ class Guess:
                 )
                 found += float(function) * symbol(plain, points, normals).get(zero, 0.0)
         return found
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """A sum of states with factors."""
+
+    parts: tuple[tuple[float, Applied], ...]
+
+    @property
+    def problem(self) -> Problem:
+        return self.parts[0][1].problem
+
+    def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
+        each = (share * state.apply(operator, points, normals) for share, state in self.parts)
+        return np.asarray(sum(each))

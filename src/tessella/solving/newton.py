@@ -31,6 +31,7 @@ from tessella.problem.determined import contradictions, missing_conditions
 from tessella.problem.nonlinear import (
     Around,
     Guess,
+    Mixed,
     NotDifferentiableError,
     is_linear,
     linearised,
@@ -136,24 +137,20 @@ class Newton:
 
     def go(self, start: Applied) -> Iterated:
         """From a start to a solution."""
-        last = start if self._in_basis(start) else None
+        last: Solution | None = None
         here, ahead = Around(self.problem, start), 1.0
         try:
             for _ in range(STEPS):
                 there, ahead, converged = self._step(here, ahead)
-                last = there.state
+                last = there.state if isinstance(there.state, Solution) else self.full
                 if converged:
                     return Iterated(self._reported(last), True, "")
                 here = there
             reason = f"no convergence in {STEPS} linearisations"
         except LostError as error:
             reason = str(error)
-            last = self.full if last is None else last
-        assert last is not None
+        last = self.full if last is None else last
         return Iterated(self._reported(last), False, f"{reason}; {REMEDY}")
-
-    def _in_basis(self, state: object) -> bool:
-        return isinstance(state, Solution) and state.basis == self.parts.basis
 
     def _step(self, here: Around, damping: float) -> tuple[Around, float, bool]:
         """The next state, by how much a further step may be damped at first, and whether it is the
@@ -170,9 +167,7 @@ class Newton:
         while True:
             trial = Around(self.problem, full)
             if damping < 1:
-                state = self._projected(here, ready)
-                mixed = state.coefficients + damping * (full.coefficients - state.coefficients)
-                trial = Around(self.problem, dataclasses.replace(full, coefficients=mixed))
+                trial = Around(self.problem, self._between(here.state, full, damping))
             at = now + damping * (new - now)
             again, small, bend = self._simplified(ready, here, trial, at, (new - now, damping))
             best = min(1.0, 0.5 * size * damping**2 / max(bend, 1e-300))
@@ -265,17 +260,12 @@ class Newton:
             )
         return Found(a[0], result, {name: float(own[0]) for name, own in residual.items()})
 
-    def _projected(self, here: Around, ready: Ready) -> Solution:
-        """A state as the basis has it: what the linearised statements make of it, solved for."""
-        if self._in_basis(here.state):
-            return here.state  # type: ignore[return-value]
-        normal = {own.name: own for own in ready.linear.statements}
-        values = {
-            name: lambda x, own=own: here.state.apply(own.operator, x)
-            for name, own in normal.items()
-        }
-        found = self._substituted(ready, values)
-        return dataclasses.replace(self.full, coefficients=found.a)
+    def _between(self, state: Applied, full: Solution, damping: float) -> Applied:
+        """Part of the way from a state to the next."""
+        if isinstance(state, Solution) and state.basis == full.basis:
+            a, b = state.coefficients, full.coefficients
+            return dataclasses.replace(full, coefficients=a + damping * (b - a))
+        return Mixed(((1 - damping, state), (damping, full)))
 
     @property
     def _nonlinear(self) -> list[Statement]:
@@ -302,8 +292,7 @@ class Newton:
         if self.progress is not None:
             self.progress(len(self.steps), 0, size)
 
-    def _reported(self, solution: Applied) -> Solution:
-        assert isinstance(solution, Solution)
+    def _reported(self, solution: Solution) -> Solution:
         report = dataclasses.replace(solution.report, newton=tuple(self.steps))
         return dataclasses.replace(solution, report=report)
 
