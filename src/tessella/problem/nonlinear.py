@@ -23,6 +23,7 @@ import numpy as np
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, Orders, function_values
 from tessella.machine.arrays import Array
+from tessella.problem.closures import closed, opened
 from tessella.problem.operator_function import (
     Given,
     Key,
@@ -245,7 +246,7 @@ def tangents(
     wide = np.concatenate([given, np.tile(given[:, -1:], many - n)], axis=1)
     x = np.concatenate([points, np.tile(points[-1:], (many - n, 1))])
     try:
-        found = _compiled(leaf.function, axes, keys)(wide, x)
+        found = _by_program(leaf.function, axes, keys, wide, x)
     except jax.errors.TracerArrayConversionError:
         # NumPy functions of the points are fine; of the derivatives they are not.
         try:
@@ -288,12 +289,33 @@ def _check_finite(
             )
 
 
-Differentiated = Callable[[Array, Array], tuple[jax.Array, jax.Array]]
+def _by_program(
+    function: Any, axes: tuple[str, ...], keys: tuple[Key, ...], given: Array, x: Array
+) -> tuple[jax.Array, jax.Array]:
+    """By a program that serves all functions that differ by numbers in their closures only; by one
+    of its own where a function must know its numbers."""
+    numbers: list[float] = []
+    shape = opened(function, numbers)
+    try:
+        return _compiled(shape, axes, keys)(tuple(numbers), given, x)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+        if not numbers:
+            raise
+        return _compiled(function, axes, keys)((), given, x)
+
+
+Numbers = tuple[float, ...]
 
 
 @lru_cache(maxsize=64)
-def _compiled(function: Any, axes: tuple[str, ...], keys: tuple[Key, ...]) -> Differentiated:
-    return jax.jit(lambda given, x: _differentiated(function, axes, keys, given, x))
+def _compiled(
+    shape: Any, axes: tuple[str, ...], keys: tuple[Key, ...]
+) -> Callable[[Numbers, Array, Array], tuple[jax.Array, jax.Array]]:
+    @jax.jit
+    def found(numbers: Numbers, given: Array, x: Array) -> tuple[jax.Array, jax.Array]:
+        return _differentiated(closed(shape, iter(numbers)), axes, keys, given, x)
+
+    return found
 
 
 def _differentiated(
@@ -507,18 +529,3 @@ class Guess:
                 )
                 found += float(function) * symbol(plain, points, normals).get(zero, 0.0)
         return found
-
-
-@dataclass(frozen=True, eq=False)
-class Mixed:
-    """A sum of states with factors."""
-
-    parts: tuple[tuple[float, Applied], ...]
-
-    @property
-    def problem(self) -> Problem:
-        return self.parts[0][1].problem
-
-    def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
-        each = (share * state.apply(operator, points, normals) for share, state in self.parts)
-        return np.asarray(sum(each))
