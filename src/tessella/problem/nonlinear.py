@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, Orders, function_values
+from tessella.geometry.functions import Function, Orders, function_values, padded
 from tessella.machine.arrays import Array
 from tessella.problem.closures import closed, opened
 from tessella.problem.operator_function import (
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 KEPT = 24
 """Sets of points whose values a state remembers."""
-
-FEWEST = 256
-"""Points that a function is compiled for; from there on powers of two."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,9 +239,7 @@ def tangents(
     n = len(points)
     if not n:
         return np.zeros(0), np.zeros((len(keys), 0))
-    many = max(FEWEST, 1 << (n - 1).bit_length())
-    wide = np.concatenate([given, np.tile(given[:, -1:], many - n)], axis=1)
-    x = np.concatenate([points, np.tile(points[-1:], (many - n, 1))])
+    wide, x = np.ascontiguousarray(padded(given.T).T), padded(points)
     try:
         found = _by_program(leaf.function, axes, keys, wide, x)
     except jax.errors.TracerArrayConversionError:
