@@ -247,7 +247,7 @@ def tangents(
         try:
             found = _differentiated(leaf.function, axes, keys, jnp.asarray(wide), x)
         except jax.errors.TracerArrayConversionError:
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"the operator function {leaf.name!r} must be differentiated by d, which needs "
                 f"jax.numpy inside it: replace NumPy calls such as np.exp(d()) by jnp.exp(d())"
             ) from None
@@ -320,11 +320,12 @@ def _differentiated(
 
     def applied(rows: jax.Array) -> jax.Array:
         own = dict(zip(keys, rows, strict=True))
-        return jnp.broadcast_to(function(Given(axes, name, own), x), rows.shape[1:])
+        values = jnp.asarray(function(Given(axes, name, own), x), dtype=float)
+        return jnp.broadcast_to(values, rows.shape[1:])
 
-    values, along = jax.linearize(applied, given)
-    directions = jnp.eye(len(keys))[:, :, None] * jnp.ones_like(given)
-    return values, jnp.stack([along(one) for one in directions])
+    # Every value depends on the derivatives at its own point, so one pass backwards is enough.
+    values, backwards = jax.vjp(applied, given)
+    return values, backwards(jnp.ones_like(values))[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -488,6 +489,11 @@ class Smooth:
 def nonlinear_statements(problem: Problem) -> list[Statement]:
     """Those that make a problem nonlinear."""
     return [own for own in problem.statements if not is_linear(own.operator)]
+
+
+def nonlinear_leaves(problem: Problem) -> list[Nonlinear]:
+    """The functions that make a problem nonlinear."""
+    return [leaf for own in nonlinear_statements(problem) for leaf in _leaves(own.operator)]
 
 
 def check_linear(problem: Problem, door: str) -> None:
