@@ -102,7 +102,7 @@ def korteweg_de_vries(n: int, steps: int) -> Array:
 
 def kuramoto_sivashinsky(n: int, steps: int) -> Array:
     """u_t + 100/16 u u_x + 100/16^2 u_xx + 100/16^4 u_xxxx = 0 on [0, 2 pi],
-    u = cos(x) (1 + sin(x)) at t = 0. It turns chaotic, and errors grow a hundred thousand times."""
+    u = cos(x) (1 + sin(x)) at t = 0. Errors grow a thousand times, since it turns chaotic."""
     x, k = 2 * np.pi * np.arange(n) / n, np.arange(n // 2 + 1.0)
     L = 100 / 16**2 * k**2 - 100 / 16**4 * k**4
     return _in_time(L, _advected(100 / 16, k, n), rfft(np.cos(x) * (1 + np.sin(x))), n, steps)
