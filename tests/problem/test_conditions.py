@@ -380,7 +380,7 @@ def test_networks_take_measurements_and_refuse_integrals():
         (lambda: ts.Measured([0.1], [1.0], weight=-1), "data weight must be a positive number"),
         (lambda: ts.Measured([0.1], [1.0], operator="u"), "data operator must be built from D"),
         (lambda: ts.Integral(np.sin), "integral value must be a number"),
-        (lambda: ts.Integral(1.0, of=np.sin), "integral operator must be built from D"),
+        (lambda: ts.Integral(1.0, of="u"), "integral operator must be built from D"),
         (lambda: ts.MeanZero(weight=0), "mean zero weight must be a positive number"),
         (lambda: ts.Absorbing(0.0), "absorbing speed must be positive, got 0.0"),
         (lambda: ts.Absorbing("fast"), "multiplied by a number or a function"),

@@ -153,15 +153,6 @@ PLACE = r"at the point \((0\.[5-9]|1)[\d.]*, -?[01][\d.e-]*\)"
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (
-            lambda d, x: d(x=2) + d() ** 2,
-            f"not linear.*f\\(v \\+ w\\) differs.*{PLACE}, .* against",
-        ),
-        (lambda d, x: d(x=2) * d(), rf"not linear.*{PLACE}"),
-        (lambda d, x: jnp.sin(d()), rf"not linear.*{PLACE}"),
-        (lambda d, x: jnp.abs(d(x=1)), rf"not linear.*{PLACE}"),
-        (lambda d, x: d(x=2) + 1e-6 * d() ** 3, rf"not linear.*{PLACE}"),
-        (lambda d, x: jnp.where(jnp.abs(d()) < 100, d(), 0.0), r"f\(c v\) differs from c f\(v\)"),
         (lambda d, x: d(x=2) + x[:, 0], rf"a term without the unknown, .*{PLACE}: move it to the"),
         (lambda d, x: d() - jnp.mean(d()), "depends on other points than its own"),
         (lambda d, x: jnp.log(x[:, 0] - 1) * d(), rf"is (nan|-inf) {PLACE}"),
@@ -171,18 +162,51 @@ PLACE = r"at the point \((0\.[5-9]|1)[\d.]*, -?[01][\d.e-]*\)"
         (lambda d, x: d(x=1)[:, None] * x, r"returned shape \(64, 2\) for 64 points"),
     ],
 )
-def test_what_is_no_linear_operator_is_refused_when_the_problem_is_stated(function, message):
+def test_what_is_no_operator_is_refused_when_the_problem_is_stated(function, message):
     with pytest.raises(ValueError, match=message):
         state(ts.operator(function))
     with pytest.raises(ValueError, match=message):
         state(ts.Laplacian() + 2 * ts.operator(function))
 
 
-def test_conditions_are_checked_too():
-    with pytest.raises(ValueError, match="not linear in the derivatives"):
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (lambda d, x: d(x=2) + d() ** 2, f"f\\(v \\+ w\\) differs.*{PLACE}, .* against"),
+        (lambda d, x: d(x=2) * d(), PLACE),
+        (lambda d, x: jnp.sin(d()), PLACE),
+        (lambda d, x: jnp.abs(d(x=1)), PLACE),
+        (lambda d, x: d(x=2) + 1e-6 * d() ** 3, PLACE),
+        (lambda d, x: jnp.where(jnp.abs(d()) < 100, d(), 0.0), r"f\(c v\) differs from c f\(v\)"),
+        (lambda d, x: d(x=2) + jnp.log(d()), "not finite for some values of the derivatives"),
+        (lambda d, x: d(x=2) + d() ** 2 + x[:, 0], PLACE),
+    ],
+)
+def test_what_is_not_linear_is_found_out_and_linear_doors_say_how(function, reason):
+    for operator in (ts.operator(function), ts.Laplacian() + 2 * ts.operator(function)):
+        problem = state(operator)
+        assert not problem.linear
+        with pytest.raises(ValueError, match=f"factor.. takes linear problems.*{reason}"):
+            ts.factor(problem, subdomains=2, features=4)
+
+
+def test_conditions_are_looked_at_too():
+    radiating = ts.Condition(lambda d, x: d(x=1) + d() ** 4, on="xmax")
+    assert not ts.Problem(SQUARE, ts.Equation(ts.Laplacian()), [radiating]).linear
+    with pytest.raises(ValueError, match="'integral' is of a nonlinear function, which"):
         ts.Problem(
-            SQUARE, ts.Equation(ts.Laplacian()), [ts.Condition(ts.operator(lambda d, x: d() ** 3))]
+            SQUARE, ts.Equation(ts.Laplacian()), [ts.Integral(1.0, of=lambda d, x: d() ** 2)]
         )
+
+
+def test_a_function_of_a_system_names_its_unknowns():
+    u, p = ts.Field("u"), ts.Field("p")
+    written = ts.operator(lambda d, x: d("u", x=2) + x[:, 0] * d("p", y=1))
+    stated = ts.Problem(SQUARE, [ts.Equation(written), ts.Equation(ts.D(x=1) @ p)], [])
+    assert stated.linear and stated.fields == ("u", "p")
+    for field, operator in (("u", ts.D(x=2) @ u), ("p", (lambda x: x[:, 0]) * ts.D(y=1) @ p)):
+        one, other = (stated.symbol(own, POINTS, field=field) for own in (written, operator))
+        assert {k: v.tolist() for k, v in one.items()} == {k: v.tolist() for k, v in other.items()}
 
 
 def test_a_derivative_asked_for_at_some_points_only_is_refused():
@@ -212,7 +236,6 @@ def test_misuse_of_the_door():
     for wrong in (lambda x: x, lambda d, x: math.sin(x[:, 0]) * d()):
         with pytest.raises(TypeError, match=r"'<lambda>' fails, .*: it must be a function of d "):
             state(ts.operator(wrong))
-    with pytest.raises(TypeError, match=r"wrap a function f\(d, x\) .* in operator\(f\)"):
-        ts.Equation(lambda d, x: d(x=2))
-    with pytest.raises(TypeError, match=r"so that it is linear, got 3.0$"):
+    assert_equal(ts.Equation(lambda d, x: d(x=2)).operator, ts.D(x=2))
+    with pytest.raises(TypeError, match=r"or be a function f\(d, x\) .* got 3.0$"):
         ts.Equation(3.0)

@@ -53,7 +53,7 @@ def test_the_signature_shows_the_choices(door):
         <= set(shown)
         <= {
             *FIELDS,
-            *("problem", "method", "progress", "slabs", "hidden", "training"),
+            *("problem", "method", "start", "progress", "slabs", "hidden", "training"),
         }
     )
 

@@ -64,10 +64,18 @@ class Look(NamedTuple):
 
 
 def look(solution: Solution, rows: Sequence[Rows]) -> Look:
+    rows = own_rows(solution, rows)
     inside = solution(rows[0].points).reshape(len(rows[0].points), -1)
     edge = [solution(part.points[: tuning.PER_FACE]) for part in rows[1:]]
     walls = [values.reshape(-1, inside.shape[1]) for values in edge] or [inside]
     return Look(solution, rows, defects(solution, rows), inside, np.concatenate(walls))
+
+
+def own_rows(solution: Solution, rows: Sequence[Rows]) -> list[Rows]:
+    """The same points for the statements of the solution's own problem: a nonlinear one is
+    linearised around the solution."""
+    own = {statement.name: statement for statement in solution.problem.statements}
+    return [dataclasses.replace(p, source=own.get(p.source.name, p.source)) for p in rows]
 
 
 def apart(fine: Look, others: Array) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +18,7 @@ from tessella.geometry.domain import Domain, Surface, join, real_numbers
 from tessella.geometry.functions import Function, function_name
 from tessella.machine.arguments import check_kind, is_number
 from tessella.machine.arrays import Array
+from tessella.problem.operator_function import from_function
 from tessella.problem.operators import (
     D,
     Field,
@@ -33,7 +35,8 @@ On = tuple[str, ...] | Sequence[str] | str | Function | None
 
 @dataclass(frozen=True)
 class Condition(Statement):
-    """`operator` applied to the unknown equals `value` on some faces, in the least-squares sense.
+    """`operator` applied to the unknown equals `value` on some faces, in the least-squares sense;
+    like that of an equation it may be a function of the derivatives and the points.
 
     `on` names the faces, or parts of a shape's boundary (default: all that bound space, not time),
     or is a function from (n, d) points of that whole boundary to (n,) booleans. `weight` is the
@@ -49,7 +52,7 @@ class Condition(Statement):
     ('xmax',)
     """
 
-    operator: Operator
+    operator: Any
     value: float | Function = 0.0
     on: On = None
     weight: float | None = None
@@ -57,6 +60,7 @@ class Condition(Statement):
 
     def __post_init__(self) -> None:
         check_kind(self.name, str, "name of a condition", "a text")
+        object.__setattr__(self, "operator", from_function(self.operator))
         check_operator(self.operator, self.name)
         check_data(self.value, f"{self.name} value")
         if isinstance(self.on, type):

@@ -9,6 +9,7 @@ import numpy as np
 
 from tessella.geometry.box import Box, Face
 from tessella.geometry.functions import Function, Orders, derivatives, function_name
+from tessella.problem.nonlinear import Unknown
 from tessella.problem.operators import NormalComponent, Operator
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ def _coefficients(
 ) -> Iterator[tuple[Function, Orders, str, tuple[Face, ...]]]:
     for term in operator.expand(domain.axes):
         for function, gamma in term.functions:
+            if isinstance(function, Unknown):
+                function = function.tried
             if not isinstance(function, NormalComponent):
                 order = f"the derivative {gamma} of " if any(gamma) else ""
                 yield function, gamma, f"{order}{function_name(function)} in {source!r}", held

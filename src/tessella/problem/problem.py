@@ -23,7 +23,8 @@ from tessella.problem.conditions import (
 )
 from tessella.problem.fields import check_per_field, found_fields, part_named
 from tessella.problem.jumps import check_jumps
-from tessella.problem.operator_function import check_functions
+from tessella.problem.nonlinear import is_linear, marked
+from tessella.problem.operator_function import check_functions, from_function
 from tessella.problem.operators import (
     IN,
     Field,
@@ -51,6 +52,8 @@ PROBES = {1: 2, 2: 65, 3: 17}
 class Equation(Statement):
     """`operator` applied to the unknown equals `rhs` in the interior.
 
+    `operator` may also be a function of the derivatives and the points, linear or not,
+    `Equation(lambda d, x: -d(x=2) - d(y=2) + d()**3)` (see `operator`).
     `rhs` is a number or a function from an (n, d) array of points to (n,) values. `weight` is the
     factor in front of its mean square in the loss. Left out, it is 1 for a problem's first equation
     and balanced for the others, so that their rows weigh as much as the first one's. `where` names
@@ -61,7 +64,7 @@ class Equation(Statement):
     -Laplacian() + 4
     """
 
-    operator: Operator
+    operator: Any
     rhs: float | Function = 0.0
     name: str = "equation"
     weight: float | None = None
@@ -69,6 +72,7 @@ class Equation(Statement):
 
     def __post_init__(self) -> None:
         check_kind(self.name, str, "Equation name", "a text")
+        object.__setattr__(self, "operator", from_function(self.operator))
         check_operator(self.operator, "Equation")
         check_data(self.rhs, "Equation rhs")
         check_weight(self.weight, self.name)
@@ -153,7 +157,7 @@ class Reference:
 
 @dataclass(frozen=True)
 class Problem:
-    """A linear boundary or initial value problem, checked when it is stated.
+    """A boundary or initial value problem, checked when it is stated; `linear` says what it is.
 
     `equation` may be a list when several equations hold. With several unknowns every operator says
     which it acts on, `Laplacian() @ u + D(x=1) @ p` with `u, p = Field("u"), Field("p")`; `fields`
@@ -212,6 +216,7 @@ class Problem:
         for condition in conditions:
             _check_kind(condition, Condition, "conditions")
         named = _distinct_names((*equations, *conditions))
+        named = tuple(marked(statement, self.domain) for statement in named)
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
         for condition in conditions:
@@ -240,6 +245,11 @@ class Problem:
     @property
     def equations(self) -> tuple[Equation, ...]:
         return self.equation  # type: ignore[return-value]
+
+    @property
+    def linear(self) -> bool:
+        """Whether all that is asked is linear in the unknowns."""
+        return all(is_linear(statement.operator) for statement in self.statements)
 
     @property
     def statements(self) -> tuple[Statement, ...]:

@@ -11,8 +11,10 @@ from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
+from tessella.geometry.functions import Function, derivatives
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
+from tessella.problem.nonlinear import Guess
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.statement import Applied
@@ -71,6 +73,46 @@ class Continued:
         there[:, axis] = domain.upper[axis]
         back = -np.eye(domain.dimension)[axis]
         return self.before.apply(self.operator, there, np.tile(back, (len(points), 1)))
+
+
+@dataclass(frozen=True, eq=False)
+class AtEnd:
+    """A state that stays as a solution was at the end of its time."""
+
+    before: Applied
+
+    @property
+    def problem(self) -> Problem:
+        return self.before.problem
+
+    def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
+        domain = self.before.problem.domain
+        there = np.array(points)
+        there[:, domain.axis_index(TIME)] = domain.upper[domain.axis_index(TIME)]
+        return self.before.apply(operator, there, normals)
+
+
+def at_start(problem: Problem) -> Guess:
+    """A state that stays as the initial values are, as far as they are given as functions that JAX
+    can differentiate; 0 otherwise."""
+    values: dict[str, float | Function] = dict.fromkeys(problem.unknowns, 0.0)
+    for condition in starts(problem):
+        terms = condition.operator.expand(problem.domain.axes)
+        plain = len(terms) == 1 and not any(terms[0].orders) and not terms[0].functions
+        if plain and _differentiable(condition.given, problem.domain):
+            values[terms[0].field or problem.unknowns[0]] = condition.given
+    return Guess(problem, values)
+
+
+def _differentiable(given: float | Function, domain: Domain) -> bool:
+    if not callable(given):
+        return True
+    first = (1, *(0 for _ in domain.axes[1:]))
+    try:
+        derivatives(given, [first], domain.scatter(2, np.random.default_rng(0)))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _during(

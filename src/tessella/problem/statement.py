@@ -93,10 +93,9 @@ def check_units(domain: Domain, statements: Sequence[Statement]) -> None:
 
 def check_operator(operator: object, what: str) -> None:
     if not isinstance(operator, Operator):
-        hint = "; wrap a function f(d, x) of the derivatives in operator(f)"
         raise TypeError(
-            f"{what} operator must be built from D, Laplacian, Identity, ... so that it is linear, "
-            f"got {operator!r}{hint if callable(operator) else ''}"
+            f"{what} operator must be built from D, Laplacian, Identity, ..., or be a function "
+            f"f(d, x) of the derivatives and the points, got {operator!r}"
         )
 
 

@@ -186,7 +186,7 @@ def _at_rest(condition: Condition, domain: Domain, alike: bool) -> bool:
     normal = all(
         sum(t.orders) == 1
         and [type(f) for f, _ in t.functions] == [NormalComponent]
-        and t.orders[t.functions[0][0].axis] == 1  # type: ignore[union-attr]
+        and t.orders[t.functions[0][0].axis] == 1
         for t in terms
     )
     return normal and alike and not condition.value

@@ -59,6 +59,17 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Correction:
+    """A step of Newton's method: `kind` "newton" with new factors or "chord" with those at hand;
+    how large the correction was in parts of the solution's spread, and by which factor it was
+    damped."""
+
+    kind: str
+    size: float
+    damping: float = 1.0
+
+
+@dataclass(frozen=True)
 class Report:
     """The figures of one solve. A quantity that was not computed is None.
 
@@ -107,6 +118,8 @@ class Report:
     jumps: dict[str, dict[str, float]] | None = None
     tolerance: float | None = None
     refinement: tuple[Step, ...] = ()
+    newton: tuple[Correction, ...] = ()
+    """Of a nonlinear problem: the corrections of its last solve."""
     parameters: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     preset: str | None = None
@@ -179,6 +192,7 @@ class Report:
                 "jumps": self.jumps,
                 "tolerance": self.tolerance,
                 "refinement": [dataclasses.asdict(step) for step in self.refinement],
+                "newton": [dataclasses.asdict(step) for step in self.newton],
                 "advice": self.advice,
                 "solver_note": self.solver_note,
                 "oracle_iteration": self.oracle_iteration,
@@ -218,6 +232,8 @@ class Report:
             "solver",
             self.solver + effort + (f" ({self.solver_note})" if self.solver_note else ""),
         )
+        if self.newton:
+            yield "newton", _corrections(self.newton)
         yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")
         for name, value in self.residual.items():
             yield f"residual, {name}", f"{value:.2e} rms (weight {self.weights[name]:.3g})"
@@ -268,6 +284,16 @@ class Report:
         title = self.problem + (f" ({how})" if how else "")
         body = "\n".join(f"  {label:<{width}}  {text}" for label, text in pairs)
         return f"{title}\n{body}"
+
+
+def _corrections(steps: tuple[Correction, ...]) -> str:
+    """Newton's way in a line: a chord step in brackets, a damped one with its factor."""
+    said = []
+    for step in steps:
+        size = f"{step.size:.1e}" + (f" x {step.damping:.2g}" if step.damping < 1 else "")
+        said.append(f"({size})" if step.kind == "chord" else size)
+    count = sum(step.kind == "newton" for step in steps)
+    return f"{count} linearisations; corrections {', '.join(said)}"
 
 
 def estimated(mean: float, largest: float | None) -> str:

@@ -27,6 +27,7 @@ from tessella.overlap.basis import AnyBasis, per_field
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
 from tessella.overlap.system import evaluate_all
+from tessella.problem.nonlinear import applied_to, classified, is_linear
 from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.statement import check_operator
@@ -75,7 +76,7 @@ class Solution(Sampled):
         return component(self, field)
 
     def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
-        """Any linear operator applied to the solution, e.g. `apply(D(x=1), points)`; of a system
+        """Any operator applied to the solution, e.g. `apply(D(x=1), points)`; of a system
         `apply(D(x=1) @ Field("u"), points)`.
 
         `normals` are the outward unit normals at the points, for operators that use them.
@@ -84,6 +85,9 @@ class Solution(Sampled):
         x = self.problem.domain.points(points)
         check_inside(self.problem, x)
         normals = as_normals(normals, x)
+        operator = classified(operator, self.problem.domain)
+        if not is_linear(operator):
+            return applied_to(operator, self, x, normals)
         x = self.problem.domain.wrapped(x)
         values = self.problem.lift(operator, x, normals)
         fields = self.problem.fields

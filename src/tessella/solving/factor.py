@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import numpy as np
 
@@ -18,7 +18,6 @@ from tessella.linalg.iterative.iteration import History, Progress
 from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
-from tessella.overlap.factored import Data
 from tessella.problem.conditions import IntegralCondition, PointCondition, Readings
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Equation, Problem
@@ -27,6 +26,7 @@ from tessella.solution.report import Report
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, report_of, substitute
 from tessella.solving.method import Method, check_problem, unknown, with_choices
+from tessella.solving.places import Places, places_of
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import check, solve_to
 from tessella.solving.ways import Factors, Found, Parts, way
@@ -77,17 +77,6 @@ def factor(
         system = way(parts.basis).assemble(problem, parts)
     ready = way(parts.basis).factor(system, parts, watch, progress)
     return FactoredProblem(problem, parts, ready, watch.total(), refined)
-
-
-class Places(NamedTuple):
-    """Where a statement's data are asked, in which places of the right-hand sides they stand, times
-    which scale, and what the ansatz takes off them."""
-
-    points: Array
-    which: np.ndarray | slice
-    at: np.ndarray | slice
-    scale: Array
-    lift: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,10 +203,7 @@ class FactoredProblem:
 
     @cached_property
     def _places(self) -> dict[str, Places]:
-        by_name: dict[str, list[Data]] = {}
-        for own in self.ready.data():
-            by_name.setdefault(own.name, []).append(own)
-        return {name: _placed(own) for name, own in by_name.items()}
+        return places_of(self.ready)
 
     def _statement(self, name: str) -> Statement:
         return next(own for own in self.problem.statements if own.name == name)
@@ -302,19 +288,6 @@ class Column:
     def __call__(self, points: Array) -> Array:
         found = self.function(points)
         return found[:, self.number] if found.ndim == 2 else found
-
-
-def _placed(parts: Sequence[Data]) -> Places:
-    """All data of one statement together."""
-    numbers = np.concatenate([np.arange(own.at.start, own.at.stop) for own in parts])
-    whole = slice(int(numbers[0]), int(numbers[-1]) + 1)
-    at = whole if whole.stop - whole.start == len(numbers) else numbers
-    scale = np.concatenate([own.scale for own in parts])
-    lift = np.concatenate([own.lift for own in parts])
-    if parts[0].which is not None:
-        which = [own.which for own in parts if own.which is not None]
-        return Places(parts[0].points, np.concatenate(which), at, scale, lift)
-    return Places(np.concatenate([own.points for own in parts]), slice(None), at, scale, lift)
 
 
 def _common(sizes: Mapping[str, int]) -> int | None:

@@ -37,6 +37,7 @@ from tessella.solution.marched import Marched, MarchReport
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.method import Method, check_problem, with_choices
+from tessella.solving.newton import LostError
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
 from tessella.solving.walk import UnstableError, Walk
@@ -81,7 +82,7 @@ def march(
     >>> round(float(solution([0.5, 1.0])[0]), 4)
     0.125
     """
-    check_problem(problem, "march")
+    check_problem(problem, "march", nonlinear=True)
     _check(problem, slabs)
     chosen = Method.of(choices, "march", method)
     low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
@@ -117,6 +118,11 @@ def _march(
     for k in range(slabs):
         try:
             walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))
+        except LostError as error:
+            if not walk.figures:
+                raise
+            reason, advice = f"lost in slab {k + 1} of {slabs}", f"{error}; or take shorter slabs"
+            break
         except UnstableError as error:
             walk.drop_last()
             reason = f"unstable in slab {k + 1} of {slabs}"

@@ -25,6 +25,7 @@ from tessella.machine.arguments import check_callable, check_flag, check_kind
 from tessella.overlap.basis import AnyBasis, Basis, Fields, Multilevel
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
+from tessella.problem.nonlinear import check_linear
 from tessella.problem.problem import Problem
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
@@ -393,11 +394,14 @@ def enrichment_of(field: str, given: ByField, problem: Problem) -> tuple[Enrichm
     return as_enrichment(given, problem.domain)
 
 
-def check_problem(problem: object, door: str) -> None:
+def check_problem(problem: object, door: str, nonlinear: bool = False) -> None:
+    """Refuse what is no problem, and a nonlinear one where only linear ones make sense."""
     if not isinstance(problem, Problem):
         raise TypeError(
             f"{door}() needs a Problem(domain, equation, conditions) first, got {problem!r}"
         )
+    if not nonlinear:
+        check_linear(problem, f"{door}()")
 
 
 PROGRESS = "a function of (iterations, limit, relative residual)"

@@ -16,6 +16,7 @@ from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import run
 from tessella.solving.method import Method, check_problem, with_choices
+from tessella.solving.newton import iterate, started
 from tessella.solving.stepping import in_slabs, step_to
 from tessella.solving.tolerance import check, solve_to
 
@@ -25,10 +26,11 @@ def solve(
     problem: Problem,
     method: Method | None = None,
     *,
+    start: Any = None,
     progress: Shown = None,
     **choices: Any,
 ) -> Solution | Marched:
-    """Solve a linear PDE with filtered random features.
+    """Solve a PDE with filtered random features.
 
     Name a tolerance, `solve(problem, tol=1e-6)`, and everything is chosen: the discretisation is
     refined until the estimated normalised L1 error is below it, for about `patience` seconds at
@@ -38,6 +40,10 @@ def solve(
 
     Or choose yourself, `solve(problem, subdomains=8, features=100)`. All choices are the fields of
     `Method`, which tells what they mean: keywords here, a whole `Method`, or one with some changed.
+
+    A nonlinear problem is solved by Newton's method from a `start`: a number or a function of the
+    points (0), written with `jax.numpy`, or a solution of a problem like it; of several unknowns a
+    mapping from their names. Which of several solutions is found depends on it.
 
     What takes more than two seconds shows how far it is on stderr if a terminal or a notebook is
     there (`progress=False`: never, True: always). A `progress` of your own is called with
@@ -54,15 +60,20 @@ def solve(
     >>> round(float(solution(0.5)[0]), 8)
     0.25
     """
-    check_problem(problem, "solve")
+    check_problem(problem, "solve", nonlinear=True)
     chosen = Method.of(choices, "solve", method)
+    if start is not None and problem.linear:
+        raise ValueError("start is for nonlinear problems, and this one is linear: leave it out")
+    first = None if problem.linear else started(problem, start)
     with attended(progress) as show:
+        if first is not None and chosen.tol is None:
+            return iterate(problem, chosen, first, show)
         if chosen.tol is not None:
             check(problem, chosen.tol)
             soft = in_slabs(problem)
             if soft is not None:
                 return _march_to(problem, soft, chosen, show)
-            return solve_to(problem, chosen, show)
+            return solve_to(problem, chosen, show, first)
         return run(
             problem,
             chosen.parts(problem),

@@ -22,7 +22,16 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import in_cells
-from tessella.accuracy.estimate import Errors, Judgement, Look, compare, disagreement, look, unmet
+from tessella.accuracy.estimate import (
+    Errors,
+    Judgement,
+    Look,
+    compare,
+    disagreement,
+    look,
+    own_rows,
+    unmet,
+)
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.marking import coarse_axes, split
 from tessella.cells.shelf import Shelf
@@ -39,11 +48,14 @@ from tessella.problem.determined import (
     leaves_open,
     missing_conditions,
 )
+from tessella.problem.nonlinear import typical
 from tessella.problem.problem import Problem
+from tessella.problem.statement import Applied
 from tessella.solution.report import Step, error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.algorithm import run
 from tessella.solving.method import LARGEST, MEAN, PATIENCE, Method
+from tessella.solving.newton import Iterating, LostError
 from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 
 
@@ -79,7 +91,7 @@ def refine(
     walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress, norm)
     try:
         reason = walk.go()
-    except (OutOfTimeError, MemoryError, KeyboardInterrupt, ValueError) as error:
+    except (OutOfTimeError, MemoryError, KeyboardInterrupt, LostError, ValueError) as error:
         if not walk.steps:
             raise
         why = {
@@ -106,6 +118,7 @@ def check(problem: Problem, tol: float) -> None:
             f"tol={tol!r} is below what double precision allows: use "
             f"{tuning.SMALLEST_TOLERANCE:g} or more"
         )
+    problem = typical(problem)
     axes = problem.domain.axes
     order = max(sum(t.orders) for e in problem.equations for t in e.operator.expand(axes))
     open_fields = [f for f in problem.fields if not callable(problem.multiplier(f))]
@@ -190,7 +203,7 @@ class _Walk:
 
     def go(self) -> str:
         """Refine until the tolerance is met; else the reason why not."""
-        plan = first_plan(self.problem)
+        plan = first_plan(typical(self.problem))
         self._take(plan, "start")
         tuned, smooth = False, True
         while not self.met:
@@ -238,7 +251,7 @@ class _Walk:
         axes, tiling = coarse_axes(last), last.basis.decomposition
         if not isinstance(tiling, Tiling):
             return plan.finer(axes)
-        found = in_cells(last, self.rows)
+        found = in_cells(last, own_rows(last, self.rows))
         whole = float(np.linalg.norm(found))
         if whole * tuning.STALLED < self.whole:
             self.slow = 0
@@ -379,16 +392,23 @@ class _Walk:
         )
 
 
-def solve_to(problem: Problem, method: Method, progress: Progress | None) -> Solution:
-    """Refine to a tolerance; only then is the exact solution, if any, looked at."""
+def solve_to(
+    problem: Problem, method: Method, progress: Progress | None, start: Applied | None = None
+) -> Solution:
+    """Refine to a tolerance; only then is the exact solution, if any, looked at. A nonlinear
+    problem is solved from a start."""
     assert method.tol is not None
     patience = PATIENCE if method.patience is None else method.patience
     watch = Stopwatch()
     with on_the_cpu(True):
         shelf = Shelf()
 
+    iterating = None if start is None else Iterating(method, start)
+
     def engine(blind: Problem, plan: Plan) -> Solution:
         with on_the_cpu(plan.work() < tuning.GPU_WORK):
+            if iterating is not None:
+                return iterating(blind, plan)
             return run(blind, planned(blind, plan, method), shelf=shelf)
 
     if problem.exact_function is not None:

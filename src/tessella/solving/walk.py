@@ -32,13 +32,16 @@ from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
+from tessella.problem.nonlinear import original
 from tessella.problem.problem import Problem, Reference
-from tessella.problem.slabs import Continued, slab_problem, starts
+from tessella.problem.slabs import AtEnd, Continued, at_start, slab_problem, starts
+from tessella.problem.statement import Applied
 from tessella.solution.marched import Slab
-from tessella.solution.report import unit
+from tessella.solution.report import error_norms, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, substitute
 from tessella.solving.method import Method
+from tessella.solving.newton import BALANCE, TOLERANCE, LostError, Newton, around_itself
 from tessella.solving.ways import Factors, Parts, way
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
@@ -60,7 +63,9 @@ class UnstableError(ArithmeticError):
 class Track:
     """One discretisation after the other, with the factors of the last one at hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: float = TOLERANCE) -> None:
+        self.tolerance = tolerance
+        """Of Newton's method, where slabs are nonlinear."""
         self.ready: Factors | None = None
         self.parts: Parts | None = None
         self.length = 0.0
@@ -74,11 +79,24 @@ class Track:
         before: Solution | None,
         test_grid: Grid | None = None,
         progress: Progress | None = None,
+        near: Solution | None = None,
     ) -> tuple[Solution, bool]:
-        """The slab that follows `before`, and whether the last factors were those of its matrix."""
+        """The slab that follows `before`, and whether the last factors were those of its matrix. A
+        nonlinear one is iterated on from a solution `near` it, if there is any."""
         watch, length = Stopwatch(), bounds[1] - bounds[0]
         slab = slab_problem(problem, bounds, before)
         basis = parts.basis.moved(slab.domain)
+        if not slab.linear:
+            first = near or (at_start(slab) if before is None else AtEnd(before))
+            found = self._iterated(slab, dataclasses.replace(parts, basis=basis), first, progress)
+            samples = exact_samples(slab, basis, test_grid)
+            if samples is not None:
+                error = error_norms(found(samples[0]), samples[1])
+                found = dataclasses.replace(
+                    found, report=dataclasses.replace(found.report, error=error)
+                )
+            self.parts, self.length = parts, length
+            return found, False
         with watch.phase("assemble"):
             system = way(basis).assemble(slab, dataclasses.replace(parts, basis=basis))
         samples = exact_samples(slab, basis, test_grid)
@@ -96,6 +114,19 @@ class Track:
             found.report, seconds=watch.total(), peak_memory_mib=peak_mib()
         )
         return dataclasses.replace(found, report=report), reused
+
+    def _iterated(
+        self, slab: Problem, parts: Parts, first: Applied, progress: Progress | None
+    ) -> Solution:
+        newton = Newton(slab, parts, self.tolerance, progress=progress)
+        found = newton.go(first)
+        if not found.converged:
+            raise LostError(found.reason)
+        self.ready = newton.ready.factors
+        report = dataclasses.replace(
+            found.solution.report, seconds=newton.watch.total(), peak_memory_mib=peak_mib()
+        )
+        return around_itself(slab, dataclasses.replace(found.solution, report=report))
 
 
 class Trial(NamedTuple):
@@ -144,7 +175,8 @@ class Walk:
         per_axis = SAMPLES.get(problem.domain.dimension, 6)
         self.test_grid = method.test_grid or Grid(points_per_axis=per_axis)
         self.estimate, self.progress = method.estimate, progress
-        self.fine, self.coarse = Track(), Track()
+        tolerance = TOLERANCE if method.tol is None else max(BALANCE * method.tol, TOLERANCE / 10)
+        self.fine, self.coarse = Track(tolerance), Track(tolerance)
         self.half: tuple[Parts, Parts] | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
@@ -180,7 +212,7 @@ class Walk:
         rows = held_out(solution.problem, share=share, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
-        poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last)
+        poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last, near=solution)
         judged = compare(seen, look(poorer, seen.rows))
         return trial._replace(poorer=poorer, judged=judged, apart=at_end(seen, poorer))
 
@@ -193,7 +225,10 @@ class Walk:
             error_estimate=guess and guess.mean,
             largest_error_estimate=guess and guess.largest,
         )
-        self.solutions.append(dataclasses.replace(trial.solution, report=report))
+        own = trial.solution
+        self.solutions.append(
+            dataclasses.replace(own, problem=original(own.problem), report=report)
+        )
         misfits = {defect.rows.source.name: defect.missed for defect in trial.seen.defects}
         self.figures.append(
             Slab(
@@ -260,7 +295,9 @@ class Walk:
         assert half is not None
         stray = trial.poorer
         if self.stray is not None:
-            stray, _ = self.coarse.solve(self.blind, trial.bounds, half, self.stray)
+            stray, _ = self.coarse.solve(
+                self.blind, trial.bounds, half, self.stray, near=trial.poorer
+            )
         assert stray is not None
         self.stray = stray
         self.missed = max(self.missed, trial.judged.missed)

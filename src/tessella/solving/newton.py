@@ -1,0 +1,386 @@
+"""Newton's method: a nonlinear problem as a sequence of linear ones.
+
+Every step solves the problem linearised around the last iterate for the next one (see
+`problem.nonlinear`). With the factors at hand a second substitution, for the equations as they are
+at the new iterate, costs a fraction of that. This simplified correction says whether the step went
+well: it must be smaller than the correction itself, else the step is damped (Deuflhard's natural
+monotonicity test, which does not depend on how equations are scaled). Where it is small it is a
+step of its own, a chord, and the ratio of both is by how much the next will be smaller.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from numbers import Real
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tessella.accuracy.estimate import judge
+from tessella.accuracy.held_out import SEED, sampler
+from tessella.machine.arrays import Array
+from tessella.machine.memory import peak_mib
+from tessella.machine.progress import Progress
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.basis import Multilevel
+from tessella.overlap.factored import Watching
+from tessella.problem.determined import contradictions, missing_conditions
+from tessella.problem.nonlinear import (
+    Around,
+    Guess,
+    NotDifferentiableError,
+    is_linear,
+    linearised,
+    rest,
+)
+from tessella.problem.problem import Problem
+from tessella.problem.statement import Applied, Statement
+from tessella.solution.report import Correction, error_norms, unit
+from tessella.solution.solution import Solution
+from tessella.solving.algorithm import exact_samples, report_of
+from tessella.solving.method import Method
+from tessella.solving.places import Places, places_of, right_with
+from tessella.solving.plan import Plan, planned
+from tessella.solving.ways import Factors, Found, Parts, way
+
+TOLERANCE = 1e-11
+"""Newton's error in parts of the spread, unless a tolerance asks for less."""
+
+BALANCE = 0.01
+"""Newton's error in parts of a tolerance."""
+
+STEPS = 40
+"""Linearisations before it is given up."""
+
+SMALLEST = 1e-4
+"""A step that must be damped more than this leads nowhere."""
+
+CHORD = 0.25
+"""A simplified correction that is so much smaller than the correction is worth taking."""
+
+CHORDS = 3
+"""So many of them are taken with one linearisation, if they suffice."""
+
+FLOOR = 1e-6
+"""Corrections below this that fall no more are what rounding and the basis leave."""
+
+POINTS = 1_000
+"""Points at which iterates are compared."""
+
+FOUND, GIVEN_UP = "Newton's method converged", "Newton's method did not converge"
+
+
+@dataclass(frozen=True)
+class Iterated:
+    """The last good iterate, whether it is a solution, and if not why."""
+
+    solution: Solution
+    converged: bool
+    reason: str
+
+
+class Ready(NamedTuple):
+    """A linearised problem with its factors, and where data stand in its right-hand side."""
+
+    linear: Problem
+    factors: Factors
+    places: Mapping[str, Places]
+
+
+class LostError(ArithmeticError):
+    """Newton's method leads nowhere from here."""
+
+
+def started(problem: Problem, start: Any) -> Applied:
+    """A start as a state: a solution, or numbers and functions, of several unknowns by name."""
+    if start is None:
+        start = 0.0
+    if hasattr(start, "apply") and hasattr(start, "problem"):
+        if tuple(start.problem.unknowns) != tuple(problem.unknowns):
+            raise ValueError(
+                f"start is a solution for {', '.join(start.problem.unknowns)}, but the unknowns "
+                f"are {', '.join(problem.unknowns)}"
+            )
+        return start
+    given = start if isinstance(start, Mapping) else dict.fromkeys(problem.unknowns, start)
+    for name, own in given.items():
+        if name not in problem.unknowns:
+            raise ValueError(
+                f"start has the unknown {name!r}, but there are {', '.join(problem.unknowns)}"
+            )
+        if isinstance(own, type) or not (isinstance(own, Real) or callable(own)):
+            raise TypeError(
+                f"start of {name!r} must be a number, a function of the points or a solution, got "
+                f"{own!r}"
+            )
+    return Guess(problem, {name: given.get(name, 0.0) for name in problem.unknowns})
+
+
+@dataclass
+class Newton:
+    """Newton's method in one basis."""
+
+    problem: Problem
+    parts: Parts
+    tolerance: float = TOLERANCE
+    progress: Progress | None = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    steps: list[Correction] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        draw = np.random.default_rng(SEED)
+        self.points = sampler(self.problem, self.parts.basis).scatter(POINTS, draw)
+
+    def go(self, start: Applied) -> Iterated:
+        """From a start to a solution."""
+        last = start if self._in_basis(start) else None
+        here, ahead = Around(self.problem, start), 1.0
+        try:
+            for _ in range(STEPS):
+                there, ahead, converged = self._step(here, ahead)
+                last = there.state
+                if converged:
+                    return Iterated(self._reported(last), True, "")
+                here = there
+            reason = f"no convergence in {STEPS} linearisations"
+        except LostError as error:
+            reason = str(error)
+            last = self.full if last is None else last
+        assert last is not None
+        return Iterated(self._reported(last), False, f"{reason}; {REMEDY}")
+
+    def _in_basis(self, state: object) -> bool:
+        return isinstance(state, Solution) and state.basis == self.parts.basis
+
+    def _step(self, here: Around, damping: float) -> tuple[Around, float, bool]:
+        """The next state, by how much a further step may be damped at first, and whether it is the
+        last."""
+        ready = self._factored(linearised(self.problem, here))
+        self.full = full = self._solved(ready)
+        now, new = self._values(here.state), self._values(full)
+        size = self._size(new - now, new)
+        if not math.isfinite(size):
+            raise LostError("a correction is not finite")
+        if size <= self.tolerance:
+            self._note("newton", size)
+            return Around(self.problem, full), 1.0, True
+        while True:
+            trial = Around(self.problem, full)
+            if damping < 1:
+                state = self._projected(here, ready)
+                mixed = state.coefficients + damping * (full.coefficients - state.coefficients)
+                trial = Around(self.problem, dataclasses.replace(full, coefficients=mixed))
+            at = now + damping * (new - now)
+            again, small, bend = self._simplified(ready, here, trial, at, (new - now, damping))
+            best = min(1.0, 0.5 * size * damping**2 / max(bend, 1e-300))
+            if size < FLOOR and small > CHORD * size:
+                self._note("newton", size, damping)
+                return trial, 1.0, True
+            if small <= (1 - damping / 4) * size:
+                break
+            damping = min(best, damping / 2)
+            if damping < SMALLEST:
+                self._note("newton", size, damping)
+                raise LostError("corrections no longer fall however much they are damped")
+        self._note("newton", size, damping)
+        if damping < 1 or small > CHORD * size:
+            return trial, max(best, damping) if damping < 1 else best, False
+        return self._chords(ready, here, Around(self.problem, again), size, small)
+
+    def _chords(
+        self, ready: Ready, slopes: Around, here: Around, size: float, small: float
+    ) -> tuple[Around, float, bool]:
+        """Further substitutions with the same factors, as long as they lead to the end."""
+        for _ in range(CHORDS):
+            self._note("chord", small)
+            ratio = small / size
+            if small * ratio <= self.tolerance:
+                return here, 1.0, True
+            if small * ratio ** (1 + CHORDS) > self.tolerance:
+                return here, 1.0, False
+            now = self._values(here.state)
+            again, less, _ = self._simplified(ready, slopes, here, now, None)
+            if less > CHORD * small:
+                return here, 1.0, small < FLOOR
+            here, size, small = Around(self.problem, again), small, less
+        return here, 1.0, False
+
+    def _simplified(
+        self,
+        ready: Ready,
+        slopes: Around,
+        trial: Around,
+        at: Array,
+        whole: tuple[Array, float] | None,
+    ) -> tuple[Solution, float, float]:
+        """The iterate that old factors lead to from a trial, how far away it is, and how far from
+        what a linear problem would have made of it."""
+        try:
+            again = self._solved(ready, trial, slopes)
+        except NotDifferentiableError:
+            return self.full, math.inf, math.inf
+        new = self._values(again)
+        size, bend = self._size(new - at, new), 0.0
+        if whole is not None:
+            delta, damping = whole
+            bend = self._size(new - at - (1 - damping) * delta, new)
+        return again, size if math.isfinite(size) else math.inf, bend
+
+    # --- linear algebra
+
+    def _factored(self, linear: Problem) -> Ready:
+        with self.watch.phase("assemble"):
+            system = way(self.parts.basis).assemble(linear, self.parts)
+        ready = way(self.parts.basis).factor(system, self.parts, self.watch, self.progress)
+        return Ready(linear, ready, places_of(ready))
+
+    def _solved(
+        self, ready: Ready, state: Around | None = None, slopes: Around | None = None
+    ) -> Solution:
+        """The next iterate; after another state than the one linearised around."""
+        if state is None:
+            watching = Watching(self.problem, self.parts.basis, None, self.progress)
+            self.found = ready.factors.solve(self.watch, watching)
+        else:
+            values = {
+                own.name: lambda x, own=own: self._given(own, x) - rest(
+                    own.operator, state, x, slopes
+                )
+                for own in self._nonlinear
+            }  # fmt: skip
+            self.found = self._substituted(ready, values)
+        self.ready = ready
+        basis = self.parts.basis
+        report = report_of(self.problem, basis, ready.factors, self.found)
+        report = dataclasses.replace(report, residual=self.found.residual)
+        return Solution(self.problem, basis, self.found.a, report, self.found.result.history)
+
+    def _substituted(self, ready: Ready, values: Mapping[str, Any]) -> Found:
+        with self.watch.phase("substitute"):
+            a, result, residual = ready.factors.many(
+                right_with(ready.factors, ready.places, values)[None]
+            )
+        return Found(a[0], result, {name: float(own[0]) for name, own in residual.items()})
+
+    def _projected(self, here: Around, ready: Ready) -> Solution:
+        """A state as the basis has it: what the linearised statements make of it, solved for."""
+        if self._in_basis(here.state):
+            return here.state  # type: ignore[return-value]
+        normal = {own.name: own for own in ready.linear.statements}
+        values = {
+            name: lambda x, own=own: here.state.apply(own.operator, x)
+            for name, own in normal.items()
+        }
+        found = self._substituted(ready, values)
+        return dataclasses.replace(self.full, coefficients=found.a)
+
+    @property
+    def _nonlinear(self) -> list[Statement]:
+        return [own for own in self.problem.statements if not is_linear(own.operator)]
+
+    def _given(self, statement: Statement, points: Array) -> Array:
+        return statement.values(points)
+
+    # --- sizes
+
+    def _values(self, state: Applied) -> Array:
+        """(n, unknowns)."""
+        names = self.problem.unknowns
+        each = [state.apply(self.problem.unknown(name), self.points) for name in names]
+        return np.stack(each, axis=1)
+
+    def _size(self, difference: Array, values: Array) -> float:
+        """Root mean square in parts of the spread, of several unknowns the largest."""
+        whole = unit(np.std(values, axis=0), np.max(np.abs(values), axis=0))
+        return float(np.max(np.sqrt(np.mean(difference**2, axis=0)) / whole))
+
+    def _note(self, kind: str, size: float, damping: float = 1.0) -> None:
+        self.steps.append(Correction(kind, size, damping))
+        if self.progress is not None:
+            self.progress(len(self.steps), 0, size)
+
+    def _reported(self, solution: Applied) -> Solution:
+        assert isinstance(solution, Solution)
+        report = dataclasses.replace(solution.report, newton=tuple(self.steps))
+        return dataclasses.replace(solution, report=report)
+
+
+REMEDY = (
+    "start nearer to a solution, solve(..., start=...), or come to this problem from an easier "
+    "one; there may be no solution"
+)
+
+
+def iterate(
+    problem: Problem, method: Method, start: Applied, progress: Progress | None
+) -> Solution:
+    """A nonlinear problem in the basis that is chosen; its error by a second, coarser solve."""
+    watch, parts = Stopwatch(), method.parts(problem)
+    blind = dataclasses.replace(problem, exact=None)
+    samples = exact_samples(problem, parts.basis, method.test_grid)
+    newton = Newton(blind, parts, progress=progress, watch=watch)
+    found = newton.go(start)
+    own = found.solution
+    told: dict[str, Any] = {}
+    if method.condition:
+        with watch.phase("condition"):
+            told["condition"] = newton.ready.factors.conditions()
+    direct = not newton.ready.factors.iterative
+    if found.converged and (direct if method.estimate is None else method.estimate):
+        with watch.phase("estimate"):
+            told |= _second_opinion(own, parts)
+    if samples is not None:
+        told["error"] = error_norms(own(samples[0]), samples[1])
+    remark = missing_conditions(problem) or contradictions(problem)
+    told |= {
+        "stop_reason": FOUND if found.converged else GIVEN_UP,
+        "advice": "; ".join(filter(None, (found.reason, remark))),
+        "seconds": watch.total(),
+        "peak_memory_mib": peak_mib(),
+    }
+    return dataclasses.replace(own, problem=problem, report=dataclasses.replace(own.report, **told))
+
+
+def _second_opinion(solution: Solution, parts: Parts) -> dict[str, float]:
+    """The errors as judged by a solution with half the features, which starts from this one."""
+    basis, problem = solution.basis, solution.problem
+    if isinstance(basis, Multilevel) or basis.features.count < 2:
+        return {}
+    coarse = Newton(problem, dataclasses.replace(parts, basis=basis.coarser())).go(solution)
+    if not coarse.converged:
+        return {}
+    errors = judge(around_itself(problem, solution), around_itself(problem, coarse.solution)).errors
+    return {"error_estimate": errors.mean, "largest_error_estimate": errors.largest}
+
+
+def around_itself(problem: Problem, solution: Solution) -> Solution:
+    """A solution of the problem linearised around it, so that it is judged like one of a linear
+    problem: it misses the same of both."""
+    return dataclasses.replace(solution, problem=linearised(problem, Around(problem, solution)))
+
+
+@dataclass
+class Iterating:
+    """Newton's method as a refinement asks for it: plan after plan, each from the last solution.
+
+    The solutions it returns have the problem linearised around themselves, so that they are judged
+    like those of linear problems.
+    """
+
+    method: Method
+    state: Applied
+    reason: str = ""
+
+    def __call__(self, problem: Problem, plan: Plan) -> Solution:
+        assert self.method.tol is not None
+        parts = planned(problem, plan, self.method)
+        newton = Newton(problem, parts, max(BALANCE * self.method.tol, TOLERANCE / 10))
+        found = newton.go(self.state)
+        self.reason = found.reason
+        if not found.converged:
+            raise LostError(found.reason)
+        self.state = found.solution
+        return around_itself(problem, found.solution)

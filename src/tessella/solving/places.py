@@ -1,0 +1,58 @@
+"""Where the data of statements stand in the right-hand sides of a factored system."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.geometry.functions import Function
+from tessella.machine.arrays import Array
+from tessella.overlap.factored import Data
+from tessella.solving.ways import Factors
+
+
+class Places(NamedTuple):
+    """Where a statement's data are asked, in which places of the right-hand sides they stand, times
+    which scale, and what the ansatz takes off them."""
+
+    points: Array
+    which: np.ndarray | slice
+    at: np.ndarray | slice
+    scale: Array
+    lift: Array
+
+
+def places_of(ready: Factors) -> dict[str, Places]:
+    """By the names of statements."""
+    by_name: dict[str, list[Data]] = {}
+    for own in ready.data():
+        by_name.setdefault(own.name, []).append(own)
+    return {name: _placed(own) for name, own in by_name.items()}
+
+
+def _placed(parts: Sequence[Data]) -> Places:
+    """All data of one statement together."""
+    numbers = np.concatenate([np.arange(own.at.start, own.at.stop) for own in parts])
+    whole = slice(int(numbers[0]), int(numbers[-1]) + 1)
+    at = whole if whole.stop - whole.start == len(numbers) else numbers
+    scale = np.concatenate([own.scale for own in parts])
+    lift = np.concatenate([own.lift for own in parts])
+    if parts[0].which is not None:
+        which = [own.which for own in parts if own.which is not None]
+        return Places(parts[0].points, np.concatenate(which), at, scale, lift)
+    return Places(np.concatenate([own.points for own in parts]), slice(None), at, scale, lift)
+
+
+def right_with(
+    ready: Factors, places: Mapping[str, Places], values: Mapping[str, Function]
+) -> Array:
+    """The right-hand side of a system with other functions of the points as data of some
+    statements."""
+    found = np.array(ready.system.right)
+    for name, function in values.items():
+        own = places[name]
+        given = np.asarray(function(own.points))[own.which]
+        found[own.at] = (given - own.lift) * own.scale
+    return found
