@@ -18,7 +18,7 @@ from tessella.gallery.reference.chebyshev import (
     differentiation,
     interpolation,
 )
-from tessella.machine.arrays import Array
+from tessella.machine.arrays import AnyArray, Array, namespace
 
 FOLD_LINE = 3.513830719125162
 FOLD_SQUARE = 6.808124422584
@@ -54,12 +54,13 @@ def _log_cosh(z: Array | float) -> Array:
     return np.asarray(np.abs(z) + np.log1p(np.exp(-2 * np.abs(z))) - math.log(2.0))
 
 
-def disc_bratu(lam: float, upper: bool, radius: float, r: Array) -> Array:
-    """On a disc, at distances r of its centre: u = 2 log((1 + b) / (1 + b r^2 / radius^2)) with
-    lam radius^2 = 8 b / (1 + b)^2; at lam radius^2 = 2 and beyond, that of the fold."""
+def disc_bratu(lam: float, upper: bool, radius: float, r2: AnyArray) -> AnyArray:
+    """On a disc, at squared distances r^2 from its centre:
+    u = 2 log((1 + b) / (1 + b r^2 / radius^2)) with lam radius^2 = 8 b / (1 + b)^2; at
+    lam radius^2 = 2 and beyond, that of the fold. With NumPy or JAX."""
     middle = max(4 / (lam * radius**2) - 1, 1.0)
     b = middle + (1 if upper else -1) * math.sqrt(middle**2 - 1)
-    return np.asarray(2 * np.log((1 + b) / (1 + b * r**2 / radius**2)))
+    return 2 * namespace(r2).log((1 + b) / (1 + b * r2 / radius**2))
 
 
 @dataclass(frozen=True)
@@ -119,8 +120,8 @@ class SquareBratu:
     @property
     def _start(self) -> Array:
         x = self.x[1:-1] - 0.5
-        r = np.hypot(x[:, None], x).ravel()
-        return np.maximum(disc_bratu(self.lam, self.upper, INNER_RADIUS, r), 0.0)
+        r2 = np.add.outer(x**2, x**2).ravel()
+        return np.maximum(disc_bratu(self.lam, self.upper, INNER_RADIUS, r2), 0.0)
 
     def __call__(self, points: Array) -> Array:
         w = self.lam * self._corners[:-1, :-1]

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lu_factor, lu_solve
@@ -57,20 +57,8 @@ EXTREMA = {
         Extremum(0.0931, -0.43590), Extremum(0.0968, 0.43300), Extremum(0.9477, -0.56847)
     ),
 }
-"""By Reynolds number. 100 and 1,000 are Botella and Peyret's, which 64 points below meet to 1e-7 and
+"""By Reynolds number. 100 and 1,000 are Botella and Peyret's, which 64 points meet to 1e-7 and
 2e-6; 400 and 3,200 are ours, to 1e-6 and 5e-5."""
-
-
-def lid_corners(x: AnyArray, y: AnyArray) -> AnyArray:
-    """psi of Stokes flow between the lid and a wall, the sum of both corners.
-
-    With a and b the distances from wall and lid it is c_b b + theta (c_1 a + c_2 b), theta the
-    angle from the lid: biharmonic, psi_y = 1 at the lid, no flow at the wall."""
-    xp = namespace(x)
-    b, total = 1 - y, 0.0
-    for a in (x, 1 - x):
-        total = total + _LID * b + xp.arctan2(b, a) * (_ALONG * a + _ACROSS * b)
-    return total
 
 
 _ALONG = 1 / (np.pi**2 / 4 - 1)
@@ -79,27 +67,33 @@ _LID = -np.pi / 2 * _ACROSS
 
 
 class Corners(NamedTuple):
-    """psi of both corners' Stokes flow and the derivatives that the equation needs."""
+    """psi of Stokes flow at both corners and the derivatives that the equation needs."""
 
-    psi: Array
-    x: Array
-    y: Array
-    vorticity_x: Array
-    vorticity_y: Array
+    psi: Any
+    x: Any
+    y: Any
+    vorticity_x: Any
+    vorticity_y: Any
 
 
-def corner_derivatives(x: Array, y: Array) -> Corners:
-    """As `lid_corners`, with psi_x, psi_y and the gradient of its Laplacian."""
-    b, rows = 1 - y, []
+def lid_corners(x: AnyArray, y: AnyArray) -> Corners:
+    """Stokes flow between the lid and a wall, the sum of both corners, with NumPy or JAX.
+
+    With a and b the distances from wall and lid and theta the angle from the lid, it is psi =
+    c_0 b + theta (c_1 a + c_2 b): biharmonic, psi_y = 1 at the lid, no flow at the wall. At the
+    corner itself its derivatives are those along the lid.
+    """
+    xp, b, rows = namespace(x), 1 - y, []
     for a, sign in ((x, 1.0), (1 - x, -1.0)):
-        r2 = np.where(a**2 + b**2 > 0, a**2 + b**2, 1.0)
-        theta, along = np.arctan2(b, a), _ALONG * a + _ACROSS * b
+        inside = a**2 + b**2 > 0
+        r2 = xp.where(inside, a**2 + b**2, 1.0)
+        theta, along = xp.arctan2(b, a), _ALONG * a + _ACROSS * b
         laplacian = 2 * (_ACROSS * a - _ALONG * b) / r2
         rows.append(
             (
                 _LID * b + theta * along,
                 sign * (theta * _ALONG - b / r2 * along),
-                -(_LID + theta * _ACROSS + a / r2 * along),
+                -(_LID + theta * _ACROSS + xp.where(inside, a / r2 * along, _ALONG)),
                 sign * 2 * (_ACROSS - a * laplacian) / r2,
                 2 * (_ALONG + b * laplacian) / r2,
             )
@@ -124,7 +118,7 @@ class LidCavity:
 
     @cached_property
     def _corners(self) -> Corners:
-        return corner_derivatives(*np.meshgrid(self.x, self.x, indexing="ij"))
+        return lid_corners(*np.meshgrid(self.x, self.x, indexing="ij"))
 
     @cached_property
     def smooth(self) -> Array:
@@ -187,15 +181,19 @@ class LidCavity:
                 missed[i, next_to] = w[i] @ D[wall] + S.y[i, wall] - (wall == n)
 
     def __call__(self, points: Array) -> Array:
-        return self._sum(points, self.smooth, corner_derivatives(*points.T).psi)
+        return self._sum(points, self.smooth, lid_corners(*points.T).psi)
+
+    def without_corners(self, points: Array) -> Array:
+        """What is left of psi when Stokes flow at both corners is taken out."""
+        return self._sum(points, self.smooth, np.zeros(len(points)))
 
     def u(self, points: Array) -> Array:
         D = differentiation(self.x)
-        return self._sum(points, self.smooth @ D.T, corner_derivatives(*points.T).y)
+        return self._sum(points, self.smooth @ D.T, lid_corners(*points.T).y)
 
     def v(self, points: Array) -> Array:
         D = differentiation(self.x)
-        return -self._sum(points, D @ self.smooth, corner_derivatives(*points.T).x)
+        return -self._sum(points, D @ self.smooth, lid_corners(*points.T).x)
 
     def _sum(self, points: Array, values: Array, corners: Array) -> Array:
         x, y = (interpolation(self.x, c) for c in points.T)
