@@ -151,4 +151,5 @@ def short_name(function: object) -> str:
 
 
 def function_name(function: object) -> str:
-    return f"the function {getattr(function, '__name__', repr(function))!r}"
+    name = getattr(function, "__name__", None)
+    return f"the function {repr(function) if name is None else name!r}"

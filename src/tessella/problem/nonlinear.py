@@ -21,8 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, function_values
+from tessella.geometry.functions import Function, Orders, function_values
 from tessella.machine.arrays import Array
+from tessella.problem.closures import closed, opened
 from tessella.problem.operator_function import (
     Given,
     Key,
@@ -214,13 +215,24 @@ def derivatives_of(
     state: Applied, problem: Problem, leaf: Nonlinear, keys: Sequence[Key], points: Array
 ) -> Array:
     """What a leaf asks of a state, (k, n)."""
-    axes, only = problem.domain.axes, problem.unknowns[0]
-    found = np.empty((len(keys), len(points)))
-    for row, (field, alpha) in zip(found, keys, strict=True):
-        orders = {axis: n for axis, n in zip(axes, alpha, strict=True) if n}
-        operator = D(**orders) if orders else Identity()
-        row[:] = state.apply(operator @ problem.unknown(field or leaf.field or only), points)
+    only, found = problem.unknowns[0], np.empty((len(keys), len(points)))
+    owners = [field or leaf.field or only for field, _ in keys]
+    at_once = getattr(state, "derivatives", None)
+    for name in dict.fromkeys(owners):
+        rows = [k for k, owner in enumerate(owners) if owner == name]
+        alphas = [keys[k][1] for k in rows]
+        if at_once is not None:
+            found[rows] = at_once(alphas, points, name)
+            continue
+        for k, alpha in zip(rows, alphas, strict=True):
+            found[k] = state.apply(derivative(problem, alpha, name), points)
     return found
+
+
+def derivative(problem: Problem, alpha: Orders, name: str) -> Operator:
+    """The operator that makes a derivative of an unknown."""
+    orders = {axis: n for axis, n in zip(problem.domain.axes, alpha, strict=True) if n}
+    return (D(**orders) if orders else Identity()) @ problem.unknown(name)
 
 
 def tangents(
@@ -234,7 +246,7 @@ def tangents(
     wide = np.concatenate([given, np.tile(given[:, -1:], many - n)], axis=1)
     x = np.concatenate([points, np.tile(points[-1:], (many - n, 1))])
     try:
-        found = _compiled(leaf.function, axes, keys)(wide, x)
+        found = _by_program(leaf.function, axes, keys, wide, x)
     except jax.errors.TracerArrayConversionError:
         # NumPy functions of the points are fine; of the derivatives they are not.
         try:
@@ -277,12 +289,33 @@ def _check_finite(
             )
 
 
-Differentiated = Callable[[Array, Array], tuple[jax.Array, jax.Array]]
+def _by_program(
+    function: Any, axes: tuple[str, ...], keys: tuple[Key, ...], given: Array, x: Array
+) -> tuple[jax.Array, jax.Array]:
+    """By a program that serves all functions that differ by numbers in their closures only; by one
+    of its own where a function must know its numbers."""
+    numbers: list[float] = []
+    shape = opened(function, numbers)
+    try:
+        return _compiled(shape, axes, keys)(tuple(numbers), given, x)
+    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
+        if not numbers:
+            raise
+        return _compiled(function, axes, keys)((), given, x)
+
+
+Numbers = tuple[float, ...]
 
 
 @lru_cache(maxsize=64)
-def _compiled(function: Any, axes: tuple[str, ...], keys: tuple[Key, ...]) -> Differentiated:
-    return jax.jit(lambda given, x: _differentiated(function, axes, keys, given, x))
+def _compiled(
+    shape: Any, axes: tuple[str, ...], keys: tuple[Key, ...]
+) -> Callable[[Numbers, Array, Array], tuple[jax.Array, jax.Array]]:
+    @jax.jit
+    def found(numbers: Numbers, given: Array, x: Array) -> tuple[jax.Array, jax.Array]:
+        return _differentiated(closed(shape, iter(numbers)), axes, keys, given, x)
+
+    return found
 
 
 def _differentiated(
@@ -299,7 +332,7 @@ def _differentiated(
     return values, jnp.stack([along(one) for one in directions])
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Slope:
     """dN/d(d_k) around a state, as a function of the points."""
 
@@ -342,7 +375,7 @@ class Tangent(Operator):
         return self.terms  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Remaining:
     """The right-hand side of a linearised statement, as a function of the points."""
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, derivatives
+from tessella.geometry.functions import Function, Orders, derivatives
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
 from tessella.problem.nonlinear import Guess
@@ -79,17 +81,25 @@ class Continued:
 class AtEnd:
     """A state that stays as a solution was at the end of its time."""
 
-    before: Applied
+    before: Any
 
     @property
     def problem(self) -> Problem:
         return self.before.problem
 
     def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
+        return self.before.apply(operator, self._there(points), normals)
+
+    def derivatives(self, alphas: Sequence[Orders], points: Array, field: str) -> Array:
+        there = self._there(points)
+        found: Array = self.before.derivatives(alphas, there, field)
+        return found
+
+    def _there(self, points: Array) -> Array:
         domain = self.before.problem.domain
         there = np.array(points)
         there[:, domain.axis_index(TIME)] = domain.upper[domain.axis_index(TIME)]
-        return self.before.apply(operator, there, normals)
+        return there
 
 
 def at_start(problem: Problem) -> Guess:

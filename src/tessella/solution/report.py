@@ -70,6 +70,22 @@ class Correction:
 
 
 @dataclass(frozen=True)
+class Reached:
+    """A value of a parameter on the way to the one that was asked for: with how many
+    linearisations, whether it was inserted, and whether a solution was found."""
+
+    parameter: str
+    value: float
+    linearisations: int
+    inserted: bool = False
+    found: bool = True
+
+    def __str__(self) -> str:
+        remark = "" if self.found else " failed"
+        return f"{self.value:.6g}{' inserted' if self.inserted and self.found else remark}"
+
+
+@dataclass(frozen=True)
 class Report:
     """The figures of one solve. A quantity that was not computed is None.
 
@@ -120,6 +136,8 @@ class Report:
     refinement: tuple[Step, ...] = ()
     newton: tuple[Correction, ...] = ()
     """Of a nonlinear problem: the corrections of its last solve."""
+    continuation: tuple[Reached, ...] = ()
+    """The values of a parameter by which it was reached."""
     parameters: dict[str, Any] = field(default_factory=dict)
     settings: dict[str, Any] = field(default_factory=dict)
     preset: str | None = None
@@ -193,6 +211,7 @@ class Report:
                 "tolerance": self.tolerance,
                 "refinement": [dataclasses.asdict(step) for step in self.refinement],
                 "newton": [dataclasses.asdict(step) for step in self.newton],
+                "continuation": [dataclasses.asdict(step) for step in self.continuation],
                 "advice": self.advice,
                 "solver_note": self.solver_note,
                 "oracle_iteration": self.oracle_iteration,
@@ -232,6 +251,9 @@ class Report:
             "solver",
             self.solver + effort + (f" ({self.solver_note})" if self.solver_note else ""),
         )
+        if self.continuation:
+            name = self.continuation[0].parameter
+            yield "continuation", f"{name} = {', '.join(map(str, self.continuation))}"
         if self.newton:
             yield "newton", _corrections(self.newton)
         yield "stopped", self.stop_reason + (f" ({self.advice})" if self.advice else "")

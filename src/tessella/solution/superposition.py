@@ -7,6 +7,8 @@ is evaluated strip by strip.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from tessella.cells.basis import CellBasis
@@ -39,6 +41,21 @@ def superposed(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) ->
     local, values = a.reshape(basis.decomposition.count, -1), np.zeros(len(x))
     for cells, at, z in groups:
         values[at] = _by_table(basis, local[cells], cells, z, {k: c[at] for k, c in symbol.items()})
+    return values
+
+
+def each_derivative(basis: Basis, a: Array, x: Array, alphas: Sequence[Orders]) -> Array:
+    """sum_jk a_jk D^alpha (omega_j phi_jk) at the points x for every alpha, (alphas, n)."""
+    subdomain, point = basis.decomposition.seen(x)
+    groups = _alike(basis, x, subdomain, point)
+    if groups is None:
+        one = np.ones(len(x))
+        each = [_by_strips(basis, a, x, {alpha: one}, subdomain, point) for alpha in alphas]
+        return np.stack(each)
+    local, values = a.reshape(basis.decomposition.count, -1), np.zeros((len(alphas), len(x)))
+    for cells, at, z in groups:
+        for row, made in zip(values, _tables(basis, local[cells], cells, z, alphas), strict=True):
+            row[at] = made
     return values
 
 
@@ -80,17 +97,25 @@ def _by_table(
 ) -> Array:
     """The same for cells with coefficients a (cells, columns) at common places z (P, d), with
     symbols (cells, P)."""
+    values = np.zeros((len(cells), len(z)))
+    for c, made in zip(symbol.values(), _tables(basis, a, cells, z, tuple(symbol)), strict=True):
+        values += c * made
+    return values
+
+
+def _tables(
+    basis: Basis, a: Array, cells: np.ndarray, z: Array, alphas: Sequence[Orders]
+) -> Iterator[Array]:
+    """Every derivative of such cells at common places, (cells, P)."""
     features, half_widths = basis.features, basis.decomposition.half_widths[cells]
     layer = Layer(*(np.asarray(part[0]) for part in basis.layers[0]))
-    d = z.shape[1]
-    phi = shallow_derivatives(features.function, layer, list(z.T), [np.ones(1)] * d, tuple(symbol))
-    values = np.zeros((len(cells), len(z)))
-    for alpha, c in symbol.items():
+    rates = [np.ones(1)] * z.shape[1]
+    phi = shallow_derivatives(features.function, layer, list(z.T), rates, tuple(alphas))
+    for alpha in alphas:
         made = a[:, : features.count] @ phi[alpha]
         if features.constant and not any(alpha):
             made += a[:, features.count, None]
-        values += c * made * np.prod(half_widths ** -np.array(alpha, dtype=float), axis=1)[:, None]
-    return values
+        yield made * np.prod(half_widths ** -np.array(alpha, dtype=float), axis=1)[:, None]
 
 
 def _by_strips(

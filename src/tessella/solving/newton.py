@@ -19,14 +19,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tessella.accuracy.defects import defects
 from tessella.accuracy.estimate import judge
-from tessella.accuracy.held_out import SEED, sampler
+from tessella.accuracy.held_out import SEED, held_out, sampler
 from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib
 from tessella.machine.progress import Progress
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.factored import Watching
+from tessella.problem.between import Between
 from tessella.problem.determined import contradictions, missing_conditions
 from tessella.problem.nonlinear import (
     Around,
@@ -42,7 +44,7 @@ from tessella.solution.report import Correction, error_norms, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, report_of
 from tessella.solving.method import Method
-from tessella.solving.places import Places, places_of, right_with
+from tessella.solving.places import Places, places_of, right_of, right_with
 from tessella.solving.plan import Plan, planned
 from tessella.solving.ways import Factors, Found, Parts, way
 
@@ -66,6 +68,9 @@ CHORDS = 3
 
 FLOOR = 1e-6
 """Corrections below this that fall no more are what rounding and the basis leave."""
+
+SINGULAR = 20.0
+"""A linearised problem that answers so much more than the first one did is nearly singular."""
 
 POINTS = 1_000
 """Points at which iterates are compared."""
@@ -91,7 +96,9 @@ class Ready(NamedTuple):
 
 
 class LostError(ArithmeticError):
-    """Newton's method leads nowhere from here."""
+    """Newton's method leads nowhere from here; `last` is the last good iterate, if there is one."""
+
+    last: Solution | None = None
 
 
 def started(problem: Problem, start: Any) -> Applied:
@@ -137,7 +144,7 @@ class Newton:
     def go(self, start: Applied) -> Iterated:
         """From a start to a solution."""
         last = start if self._in_basis(start) else None
-        here, ahead = Around(self.problem, start), 1.0
+        here, ahead, self.widest = Around(self.problem, start), 1.0, (0.0, start)
         try:
             for _ in range(STEPS):
                 there, ahead, converged = self._step(here, ahead)
@@ -148,9 +155,37 @@ class Newton:
             reason = f"no convergence in {STEPS} linearisations"
         except LostError as error:
             reason = str(error)
-            last = self.full if last is None else last
-        assert last is not None
-        return Iterated(self._reported(last), False, f"{reason}; {REMEDY}")
+        return self._given_up(reason, start, last)
+
+    def _given_up(self, reason: str, start: Applied, last: Applied | None) -> Iterated:
+        """The last good iterate as the basis has it, with what it misses of the problem itself."""
+        last = last.second if isinstance(last, Between) else last
+        own = self._reported(self.full if last is None else last)
+        missed = defects(own, held_out(self.problem, peaked=False))
+        residual = {found.rows.source.name: found.missed for found in missed}
+        own = dataclasses.replace(own, report=dataclasses.replace(own.report, residual=residual))
+        answers = [self._answer(state) for state in (start, self.widest[1])]
+        if answers[1] > SINGULAR * answers[0]:
+            reason += (
+                f", on a way where the linearised problem is nearly singular, "
+                f"{answers[1] / answers[0]:.0f} times as sensitive as at the start: there may be "
+                f"no solution, as past a fold in a parameter (see branch)"
+            )
+        return Iterated(own, False, f"{reason}; {REMEDY}")
+
+    def _answer(self, state: Applied) -> float:
+        """How large the linearised problem's answer is to a load that favours no symmetry."""
+        ready = self._factored(linearised(self.problem, Around(self.problem, state)))
+        domain = self.problem.domain
+        k = (1.0 + np.arange(domain.dimension)) / (domain.upper - domain.lower)
+
+        def load(x: Array) -> Array:
+            return np.exp((x - domain.lower) @ k)
+
+        loads = {equation.name: load for equation in self.problem.equations}
+        a = ready.factors.many(right_of(ready.factors, ready.places, loads)[None]).a
+        some, none = (dataclasses.replace(self.full, coefficients=c) for c in (a[0], 0 * a[0]))
+        return float(np.max(np.abs(self._values(some) - self._values(none)) / self.unit))
 
     def _in_basis(self, state: object) -> bool:
         return isinstance(state, Solution) and state.basis == self.parts.basis
@@ -164,15 +199,17 @@ class Newton:
         size = self._size(new - now, new)
         if not math.isfinite(size):
             raise LostError("a correction is not finite")
+        if not self.steps:
+            self.unit = unit(np.std(new, axis=0), np.max(np.abs(new), axis=0))
+        wide = float(np.max(np.abs(new - now) / self.unit))
+        self.widest = max(self.widest, (wide, here.state), key=lambda own: own[0])
         if size <= self.tolerance:
             self._note("newton", size)
             return Around(self.problem, full), 1.0, True
         while True:
             trial = Around(self.problem, full)
             if damping < 1:
-                state = self._projected(here, ready)
-                mixed = state.coefficients + damping * (full.coefficients - state.coefficients)
-                trial = Around(self.problem, dataclasses.replace(full, coefficients=mixed))
+                trial = Around(self.problem, self._damped(here.state, full, damping))
             at = now + damping * (new - now)
             again, small, bend = self._simplified(ready, here, trial, at, (new - now, damping))
             best = min(1.0, 0.5 * size * damping**2 / max(bend, 1e-300))
@@ -181,7 +218,7 @@ class Newton:
                 return trial, 1.0, True
             if small <= (1 - damping / 4) * size:
                 break
-            damping = min(best, damping / 2)
+            damping = min(damping / 2, max(best, damping / 10))
             if damping < SMALLEST:
                 self._note("newton", size, damping)
                 raise LostError("corrections no longer fall however much they are damped")
@@ -265,17 +302,18 @@ class Newton:
             )
         return Found(a[0], result, {name: float(own[0]) for name, own in residual.items()})
 
-    def _projected(self, here: Around, ready: Ready) -> Solution:
-        """A state as the basis has it: what the linearised statements make of it, solved for."""
-        if self._in_basis(here.state):
-            return here.state  # type: ignore[return-value]
-        normal = {own.name: own for own in ready.linear.statements}
-        values = {
-            name: lambda x, own=own: here.state.apply(own.operator, x)
-            for name, own in normal.items()
-        }
-        found = self._substituted(ready, values)
-        return dataclasses.replace(self.full, coefficients=found.a)
+    def _damped(self, state: Applied, full: Solution, damping: float) -> Applied:
+        """A part of the way from a state to Newton's iterate. A start that the basis does not hold
+        keeps its share of what follows."""
+        if isinstance(state, Between):
+            share = 1 - (1 - damping) * (1 - state.share)
+            second = self._damped(state.second, full, damping / share)
+            return Between(state.first, second, share)
+        if not self._in_basis(state):
+            return Between(state, full, damping)
+        assert isinstance(state, Solution)
+        mixed = state.coefficients + damping * (full.coefficients - state.coefficients)
+        return dataclasses.replace(full, coefficients=mixed)
 
     @property
     def _nonlinear(self) -> list[Statement]:
@@ -309,8 +347,8 @@ class Newton:
 
 
 REMEDY = (
-    "start nearer to a solution, solve(..., start=...), or come to this problem from an easier "
-    "one; there may be no solution"
+    "start nearer to a solution, solve(..., start=...), or come to this problem from easier ones, "
+    "solve(problem_of, continuation=(name, values))"
 )
 
 
@@ -381,6 +419,8 @@ class Iterating:
         found = newton.go(self.state)
         self.reason = found.reason
         if not found.converged:
-            raise LostError(found.reason)
+            error = LostError(found.reason)
+            error.last = dataclasses.replace(found.solution, problem=problem)
+            raise error
         self.state = found.solution
         return around_itself(problem, found.solution)

@@ -56,3 +56,12 @@ def right_with(
         given = np.asarray(function(own.points))[own.which]
         found[own.at] = (given - own.lift) * own.scale
     return found
+
+
+def right_of(ready: Factors, places: Mapping[str, Places], values: Mapping[str, Function]) -> Array:
+    """The right-hand side of the differences that data of some statements make to a solution."""
+    found = np.zeros_like(ready.system.right)
+    for name, function in values.items():
+        own = places[name]
+        found[own.at] = np.asarray(function(own.points))[own.which] * own.scale
+    return found

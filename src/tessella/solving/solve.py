@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from tessella.accuracy.estimate import disagreement
@@ -15,18 +17,20 @@ from tessella.problem.problem import Problem
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import run
+from tessella.solving.continuation import Continuation, ProblemOf, check_family, check_values
 from tessella.solving.method import Method, check_problem, with_choices
-from tessella.solving.newton import iterate, started
+from tessella.solving.newton import GIVEN_UP, LostError, iterate, started
 from tessella.solving.stepping import in_slabs, step_to
 from tessella.solving.tolerance import check, solve_to
 
 
 @with_choices()
 def solve(
-    problem: Problem,
+    problem: Problem | ProblemOf,
     method: Method | None = None,
     *,
     start: Any = None,
+    continuation: tuple[str, Sequence[float]] | None = None,
     progress: Shown = None,
     **choices: Any,
 ) -> Solution | Marched:
@@ -43,7 +47,11 @@ def solve(
 
     A nonlinear problem is solved by Newton's method from a `start`: a number or a function of the
     points (0), written with `jax.numpy`, or a solution of a problem like it; of several unknowns a
-    mapping from their names. Which of several solutions is found depends on it.
+    mapping from their names. Which of several solutions is found depends on it. What is out of
+    reach from there may be reached by way of easier problems: with a function of a parameter in
+    place of the problem, `solve(problem_of, continuation=("Re", [100, 400, 1000]), tol=1e-6)`
+    solves for these values in turn, each from the last solution, inserts others where that fails,
+    and returns the solution for the last. How it came there is in `report.continuation`.
 
     What takes more than two seconds shows how far it is on stderr if a terminal or a notebook is
     there (`progress=False`: never, True: always). A `progress` of your own is called with
@@ -60,28 +68,74 @@ def solve(
     >>> round(float(solution(0.5)[0]), 8)
     0.25
     """
-    check_problem(problem, "solve", nonlinear=True)
     chosen = Method.of(choices, "solve", method)
+    if continuation is not None:
+        name, values = check_values(continuation)
+        check_family(problem, name, "solve(..., continuation=...)")
+        with attended(progress) as show:
+            each = partial(_one_of_several, chosen, show)
+            return Continuation(problem, name, values, each, start).go()  # type: ignore[arg-type]
+    check_problem(problem, "solve", nonlinear=True)
+    assert isinstance(problem, Problem)
     if start is not None and problem.linear:
         raise ValueError("start is for nonlinear problems, and this one is linear: leave it out")
-    first = None if problem.linear else started(problem, start)
     with attended(progress) as show:
-        if first is not None and chosen.tol is None:
-            return iterate(problem, chosen, first, show)
-        if chosen.tol is not None:
-            check(problem, chosen.tol)
-            soft = in_slabs(problem)
-            if soft is not None:
-                return _march_to(problem, soft, chosen, show)
-            return solve_to(problem, chosen, show, first)
-        return run(
-            problem,
-            chosen.parts(problem),
-            test_grid=chosen.test_grid,
-            condition=bool(chosen.condition),
-            estimate=chosen.estimate,
-            progress=show,
+        return _solved(problem, chosen, start, show)
+
+
+def _solved(
+    problem: Problem, method: Method, start: Any, progress: Progress | None
+) -> Solution | Marched:
+    first = None if problem.linear else started(problem, start)
+    if first is not None and method.tol is None:
+        return iterate(problem, method, first, progress)
+    if method.tol is not None:
+        check(problem, method.tol)
+        soft = in_slabs(problem)
+        if soft is not None:
+            return _march_to(problem, soft, method, progress)
+        try:
+            return solve_to(problem, method, progress, first)
+        except LostError as error:
+            return _kept(problem, method, error)
+    return run(
+        problem,
+        method.parts(problem),
+        test_grid=method.test_grid,
+        condition=bool(method.condition),
+        estimate=method.estimate,
+        progress=progress,
+    )
+
+
+def _kept(problem: Problem, method: Method, error: LostError) -> Solution:
+    """The last good iterate where Newton's method fails on the first discretisation already."""
+    assert error.last is not None
+    report = dataclasses.replace(
+        error.last.report, tolerance=method.tol, stop_reason=GIVEN_UP, advice=str(error)
+    )
+    return dataclasses.replace(error.last, problem=problem, report=report)
+
+
+LOOSE = 1e-3
+"""Tolerance of solutions on the way to another one."""
+
+
+def _one_of_several(
+    method: Method, progress: Progress | None, problem: Problem, start: Any, last: bool
+) -> Solution:
+    """What a continuation asks for; all but the last is no more exact than it need be."""
+    if not last and method.tol is None:
+        method = dataclasses.replace(method, estimate=False)
+    elif not last:
+        method = dataclasses.replace(method, tol=max(LOOSE, method.tol or 0.0))
+    found = _solved(problem, method, start, progress)
+    if not isinstance(found, Solution):
+        raise ValueError(
+            "continuation is for problems that are solved at once, and this one is marched in "
+            "time: choose subdomains and features yourself, or continue in time instead"
         )
+    return found
 
 
 def _march_to(

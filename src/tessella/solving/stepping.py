@@ -54,7 +54,7 @@ STIFF = 300.0
 """Where things fade, times that the finest part of the start does within the whole time, from which
 on it pays to march."""
 
-SHORTEST = 1e-6
+SHORTEST = 1e-5
 """Part of the whole time that a slab has at the least."""
 
 STABLE = 0.75
@@ -229,9 +229,7 @@ class _Stepping:
             try:
                 trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
             except LostError:
-                steps = Steps(steps.plan, (self.bounds(t, steps)[1] - t) / 2)
-                if steps.length < SHORTEST * (self.high - self.low):
-                    raise
+                steps = self.not_too_short(Steps(steps.plan, (self.bounds(t, steps)[1] - t) / 2))
                 continue
             lost = trial.lost * walk.part(trial)
             may = self.allowance(walk, t, steps) * (LENIENT if walk.figures else 1.0)
@@ -252,7 +250,15 @@ class _Stepping:
                 self.least = WORTH_MORE * best[0]
                 self.kept = best[2]
                 return best[1:]
-            steps = self.finer(steps, trial, lost, may)
+            steps = self.not_too_short(self.finer(steps, trial, lost, may))
+
+    def not_too_short(self, steps: Steps) -> Steps:
+        if steps.length >= SHORTEST * (self.high - self.low):
+            return steps
+        raise LostError(
+            f"slabs of {steps.length:.1e} are not short enough: the solution may cease to exist "
+            f"there, or not be smooth"
+        )
 
     def bounds(self, t: float, steps: Steps) -> tuple[float, float]:
         """Slabs of equal length to the end, about as long as chosen."""

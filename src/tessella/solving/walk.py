@@ -204,12 +204,12 @@ class Walk:
         solution, reused = self.fine.solve(
             self.problem, bounds, parts, self.last, self.test_grid, self.progress
         )
-        source = sampler(solution.problem, solution.basis)
+        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
         half, share = self._poorer(parts), tuning.IN_A_SLAB
         if half is None:
-            rows = held_out(solution.problem, peaked=False, share=share, source=source)
+            rows = held_out(stated, peaked=False, share=share, source=source)
             return Trial(bounds, parts, solution, reused, look(solution, rows), start)
-        rows = held_out(solution.problem, share=share, source=source)
+        rows = held_out(stated, share=share, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
         poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last, near=solution)
