@@ -46,3 +46,18 @@ def test_exact_solutions_satisfy_equations_and_conditions(entry):
         found = applied_to(condition.operator, state, points, normals)
         wanted = function_values(condition.value, points)
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-11, err_msg=condition.name)
+
+
+def test_the_rubber_blocks_balance_is_the_divergence_of_its_stress(rng):
+    """Load and balance come from one formula; the stress at the walls comes from another."""
+    problem = NEO_HOOKEAN.problem()
+    pull = {c.name: c.value for c in problem.conditions}
+    points, h = rng.uniform([0.2, 0.2], [1.8, 0.8], (20, 2)), 1e-3
+    for i, axis in enumerate("xy"):
+        flux = pull[f"xmax {axis}"], pull[f"ymax {axis}"]
+        slopes = 0.0
+        for j, one in enumerate(flux):
+            step = h * np.eye(2)[j]
+            near, far = (one(points + k * step) - one(points - k * step) for k in (1, 2))
+            slopes = slopes + (8 * near - far) / (12 * h)
+        np.testing.assert_allclose(problem.equations[i].rhs(points), -slopes, atol=1e-10)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from itertools import product
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tessella.gallery.entry import need_positive
@@ -87,41 +87,29 @@ def neo_hookean(stretch: float = 0.2, lame: float = 1.0) -> Problem:
     """
     need_positive(lame=lame)
 
-    def exact(component: str) -> Function:
-        def value(points: Array) -> Array:
-            xp, (x, y) = namespace(points), points.T
-            if component == "u":
-                return stretch * xp.sin(np.pi * x / 4) * xp.cos(y)
-            return stretch * x**2 * xp.sin(y + 1) / 4
+    def displaced(points: Array, name: str, x: int = 0, y: int = 0) -> Array:
+        """A derivative of the displacement."""
+        xp, a = namespace(points), np.pi / 4
+        if name == "u":
+            along = a**x * xp.sin(a * points[:, 0] + x * np.pi / 2)
+            return stretch * along * xp.cos(points[:, 1] + y * np.pi / 2)
+        along = (points[:, 0] ** 2, 2 * points[:, 0], 2.0)[x]
+        return stretch / 4 * along * xp.sin(points[:, 1] + 1 + y * np.pi / 2)
 
-        return value
-
-    def stress_at(points: Any) -> Any:
-        """P at points, (2, 2, n)."""
-        slopes = [_slopes(exact(name), points) for name in ("u", "v")]
-        return _stress(jnp.stack(slopes), lame)
+    def exact(name: str) -> Function:
+        return lambda points: displaced(points, name)
 
     def traction(i: int, j: int, sign: float) -> Function:
-        return lambda points: np.asarray(sign * stress_at(jnp.asarray(points))[i, j])
+        return lambda points: sign * _stress(_gradient(partial(displaced, points)), lame)[i][j]
 
     def load(i: int) -> Function:
-        def value(points: Array) -> Array:
-            def component(one: Any, j: int) -> Any:
-                return stress_at(one[None])[i, j, 0]
-
-            parts = [
-                jax.vmap(jax.grad(lambda one, j=j: component(one, j)))(jnp.asarray(points))[:, j]
-                for j in (0, 1)
-            ]
-            return np.asarray(-(parts[0] + parts[1]))
-
-        return value
+        return lambda points: -_divergence(partial(displaced, points), lame)[i]
 
     def balance(i: int) -> Any:
         return lambda d, x: -_divergence(d, lame)[i]
 
     def pulled(i: int, j: int, sign: float) -> Any:
-        return lambda d, x: sign * _stress(_gradient(d), lame)[i, j]
+        return lambda d, x: sign * _stress(_gradient(d), lame)[i][j]
 
     sides = {"xmax": (0, 1.0), "ymin": (1, -1.0), "ymax": (1, 1.0)}
     conditions: list[Condition] = [
@@ -143,38 +131,36 @@ def neo_hookean(stretch: float = 0.2, lame: float = 1.0) -> Problem:
     )
 
 
-def _slopes(function: Function, points: Any) -> Any:
-    """The gradient of a function at points, (2, n)."""
-    return jax.vmap(jax.grad(lambda one: function(one[None])[0]))(points).T
+Matrix = list[list[Any]]
+"""Two by two, every entry an array of values at points."""
 
 
-def _gradient(d: Derivatives) -> Any:
-    """grad (u, v), (2, 2, n)."""
-    return jnp.stack([jnp.stack([d(name, x=1), d(name, y=1)]) for name in ("u", "v")])
+def _gradient(d: Callable[..., Any]) -> Matrix:
+    """F = 1 + grad (u, v)."""
+    return [[1 + d("u", x=1), d("u", y=1)], [d("v", x=1), 1 + d("v", y=1)]]
 
 
-def _inverse(slopes: Any) -> tuple[Any, Any]:
-    """The inverse of F = 1 + slopes, and the determinant of F."""
-    (a, b), (c, e) = slopes
-    a, e = 1 + a, 1 + e
+def _inverse(F: Matrix) -> tuple[Matrix, Any]:
+    """The inverse of F, and log(det F)."""
+    (a, b), (c, e) = F
     J = a * e - b * c
-    return jnp.stack([jnp.stack([e, -b]), jnp.stack([-c, a])]) / J, J
+    return [[e / J, -b / J], [-c / J, a / J]], namespace(J).log(J)
 
 
-def _stress(slopes: Any, lame: float) -> Any:
-    """First Piola-Kirchhoff, force per undeformed area."""
-    inverse, J = _inverse(slopes)
-    return slopes + jnp.eye(2)[:, :, None] + (lame * jnp.log(J) - 1) * jnp.swapaxes(inverse, 0, 1)
+def _stress(F: Matrix, lame: float) -> Matrix:
+    """P, force per undeformed area (Piola and Kirchhoff's first)."""
+    G, log = _inverse(F)
+    return [[F[i][j] + (lame * log - 1) * G[j][i] for j in (0, 1)] for i in (0, 1)]
 
 
-def _divergence(d: Derivatives, lame: float) -> list[Any]:
+def _divergence(d: Callable[..., Any], lame: float) -> list[Any]:
     """div P by the chain rule: dP_ij/dF_kl times the second derivative jl of the displacement k."""
-    inverse, J = _inverse(_gradient(d))
+    G, log = _inverse(_gradient(d))
     orders = (({"x": 2}, {"x": 1, "y": 1}), ({"x": 1, "y": 1}, {"y": 2}))
-    total = [0.0, 0.0]
+    total: list[Any] = [0.0, 0.0]
     for i, j, k, m in product((0, 1), repeat=4):
-        stiffness = (1 - lame * jnp.log(J)) * inverse[j, k] * inverse[m, i]
-        stiffness = stiffness + lame * inverse[j, i] * inverse[m, k] + float(i == k and j == m)
+        stiffness = (1 - lame * log) * G[j][k] * G[m][i] + lame * G[j][i] * G[m][k]
+        stiffness = stiffness + float(i == k and j == m)
         total[i] = total[i] + stiffness * d("uv"[k], **orders[j][m])
     return total
 
