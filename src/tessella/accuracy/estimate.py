@@ -70,6 +70,12 @@ def look(solution: Solution, rows: Sequence[Rows]) -> Look:
     return Look(solution, rows, defects(solution, rows), inside, np.concatenate(walls))
 
 
+def glance(solution: Solution, rows: Sequence[Rows]) -> Look:
+    """Values inside alone: nothing is judged by them."""
+    inside = solution(rows[0].points).reshape(len(rows[0].points), -1)
+    return Look(solution, rows, [], inside, inside)
+
+
 def apart(fine: Look, others: Array) -> float:
     """The mean distance of other values inside, in parts of the spread: the paper's normalised
     L1, of several unknowns the largest."""
