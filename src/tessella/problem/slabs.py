@@ -150,6 +150,30 @@ def _between(domain: Domain, low: float, high: float) -> Domain:
     return Box(**{**sides, TIME: (low, high)}).closed(*domain.periodic)
 
 
+def section(domain: Domain) -> Domain | None:
+    """What a domain is at every place of its last axis, if that is the same everywhere: a shape
+    over an axis, or regions over time."""
+    if isinstance(domain, Extrusion):
+        return domain.base
+    if not isinstance(domain, Divided) or domain.axes[-1] != TIME:
+        return None
+    whole = _at_rest(domain.whole)
+    shapes = {name: _at_rest(shape) for name, shape in domain.shapes}
+    if whole is None or None in shapes.values():
+        return None
+    return Divided(whole, **{name: shape for name, shape in shapes.items() if shape is not None})
+
+
+def _at_rest(piece: Domain) -> Domain | None:
+    """A piece of a domain in time without time."""
+    if isinstance(piece, Extrusion):
+        return piece.base
+    if not isinstance(piece, Box) or piece.dimension < 2:
+        return None
+    sides = dict(zip(piece.axes[:-1], piece.bounds[:-1], strict=True))
+    return Box(**sides).closed(*piece.periodic)
+
+
 def starts(problem: Problem) -> list[Condition]:
     """The conditions at the start of time, and nowhere else."""
     return [c for c in problem.conditions if c.faces(problem.domain) == (START,)]
