@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -133,6 +133,11 @@ class Cells:
     def points(self, cells: int | np.ndarray, z: Array) -> Array:
         """Points z in the coordinates of a cell, or of some cells (see `placed`)."""
         return placed(z, self.centres[cells], self.half_widths[cells])
+
+    @cached_property
+    def known_ports(self) -> dict[object, Any]:
+        """Ports that were found already, by what decides them (see `ports`)."""
+        return {}
 
     @cached_property
     def _orders(self) -> dict[tuple[Face, ...], Order]:

@@ -37,10 +37,10 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     name = function_name(function)
     _try_few(function, points, name)
     with explained(function, points, name):
-        results = _compiled(function, tuple(gammas))(on_device(np.asarray(points)))
+        results = jax.device_get(_compiled(function, tuple(gammas))(on_device(np.asarray(points))))
     return {
         gamma: check_values(
-            np.asarray(value), points, f"the derivative {gamma} of {name}" if any(gamma) else name
+            value, points, f"the derivative {gamma} of {name}" if any(gamma) else name
         )
         for gamma, value in zip(gammas, results, strict=True)
     }

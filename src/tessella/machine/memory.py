@@ -70,7 +70,8 @@ def _of_the_container(
         if kinds in ("", "memory"):
             top, names = (groups, TWO) if not kinds else (groups / kinds, ONE)
             inside = top / path.lstrip("/")
-            found += [_left(group, *names) for group in (inside, *inside.parents)]
+            above = (group for group in inside.parents if group.is_relative_to(top))
+            found += [_left(group, *names) for group in (inside, *above)]
     known = [bound for bound in found if bound is not None]
     return min(known, default=None)
 
@@ -84,10 +85,17 @@ UNLIMITED = 2**60
 
 
 def _left(group: Path, limit: str, used: str, cache: str) -> int | None:
-    most, now = (next(iter(_lines(group / name)), "") for name in (limit, used))
-    if not (most.isdecimal() and now.isdecimal()) or int(most) > UNLIMITED:
+    most = _first(group / limit)
+    if not most.isdecimal() or int(most) > UNLIMITED:
+        return None
+    now = _first(group / used)
+    if not now.isdecimal():
         return None
     return int(most) - int(now) + _numbers(group / "memory.stat").get(cache, 0)
+
+
+def _first(path: Path) -> str:
+    return next(iter(_lines(path)), "")
 
 
 def _lines(path: Path) -> list[str]:
