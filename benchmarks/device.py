@@ -27,6 +27,7 @@ from benchmarks.waves_problems import gaussian
 from tessella.cells import device
 from tessella.cells.basis import on_cells
 from tessella.cells.jumps import jumps
+from tessella.cells.slots import inside
 from tessella.cells.system import cell_system
 from tessella.cells.tiled import cells_of, spaces
 from tessella.cells.unknowns import Unknowns
@@ -165,9 +166,8 @@ def _phases(problem: ts.Problem, chosen: Parts, sigma: float) -> Iterator[tuple[
     tiling = chosen.basis.decomposition
     equation = problem.equations[0]
     cells = cells_of(problem, chosen.basis, chosen.collocation)
-    inner = cells.inner()[0]
-    x = cells.points(inner.members, inner.slot.points).reshape(-1, problem.domain.dimension)
-    x = gridded(x, tiling.subdomains, cells.counts)
+    x = cells.points(np.arange(cells.count), inside(cells.counts).points)
+    x = gridded(x.reshape(-1, problem.domain.dimension), tiling.subdomains, cells.counts)
     took()
     equation.values(x)
     yield "source", took()

@@ -33,14 +33,15 @@ from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
 from tessella.linalg.iterative.iteration import History, Progress, SolverResult, Stop
 from tessella.machine.arrays import Array
-from tessella.machine.device import preferred
+from tessella.machine.device import accelerated, on_the_cpu, preferred
 from tessella.machine.memory import available_bytes, gib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.factored import Found, Many, Watching
 
-WORTH = 3e8
-"""Flops of all Gramians below which the host is done before the device has begun."""
+WORTH, FAR = 3e8, 3e9
+"""Flops of all Gramians below which the host is done before the device has begun; and where the
+host does everything else (slabs of a march), so that programs are compiled for this alone."""
 
 BATCH = 1 << 32
 """Bytes of rows that are made and multiplied together."""
@@ -240,7 +241,7 @@ def _fits(system: CellSystem, solver: AnySolver) -> bool:
     """Whether cells are alike and joined at their faces only."""
     cells, tiling = system.cells, system.cells.tiling
     return (
-        preferred().batches
+        accelerated()
         and (solver is None or isinstance(solver, Merging))
         and type(cells) is Cells
         and not (tiling.cut or system.sums or system.enriching.count)
@@ -263,8 +264,15 @@ def device_factors(
         return None
     orders = system.orders
     _, (space,) = spaces(system.cells, system.bases, system.stating, orders, sigma)
-    if _work(system, space) < WORTH:
+    if _work(system, space) < (WORTH if preferred().batches else FAR):
         return None
+    with on_the_cpu(False):
+        return _factored(system, space, solver, progress)
+
+
+def _factored(
+    system: CellSystem, space: Space, solver: AnySolver, progress: Progress | None
+) -> DeviceFactors | None:
     rows, numbers = ported(system, space)
     tiling = system.cells.tiling
     plan = grid(tiling.subdomains, tiling.wraps, numbers)
@@ -341,8 +349,9 @@ class DeviceFactors(FactoredCells):
         exchange."""
         system, (space,) = self.system, self.spaces
         widths = tuple(draw.columns for draw in space.draws)
-        own = self.statements, jax.device_put(tuple(h)), self.given, self.leaves, self.merged
-        y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
+        with on_the_cpu(False):
+            own = self.statements, jax.device_put(tuple(h)), self.given, self.leaves, self.merged
+            y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
         nowhere = np.zeros(system.cells.count, dtype=np.int64)
         return Unknowns(system, (space,), nowhere, y), missed, error
 

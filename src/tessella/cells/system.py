@@ -24,7 +24,6 @@ from tessella.cells.rows import Asked, Place, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.tiled import Cells, cells_of
 from tessella.geometry.box import Box
-from tessella.geometry.lattice import gridded
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import per_field
@@ -211,8 +210,6 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     inner = cells.inner()
     _check_sizes(problem, basis, inner)
     x = stating.points(inner)
-    if plain and not cells.tiling.cut:
-        x = gridded(x, cells.tiling.subdomains, cells.counts)
     asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
     stating.learn(asked, cells.rooms)
     step = max(1, cells.count // 4)

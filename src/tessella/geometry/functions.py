@@ -87,8 +87,9 @@ def function_values(function: Function | float, points: Array, what: str | None 
 
 
 def _try_few(function: Function, points: Array, what: str) -> None:
-    """Refuse a function of too many values before it is asked for them all."""
-    if len(points) < MANY:
+    """Refuse a function of too many values before it is asked for them all; not one of our own,
+    which says that it is `pointwise`."""
+    if len(points) < MANY or getattr(function, "pointwise", False):
         return
     few = points[:FEW]
     try:

@@ -70,6 +70,16 @@ class Gridded(np.ndarray):
     def __array_finalize__(self, other: object) -> None:
         self.lattice = None
 
+    def moved(self, axis: int, value: float) -> Gridded:
+        """The same points with another coordinate, one for all."""
+        found = self.copy()
+        found[:, axis] = value
+        if self.lattice is not None:
+            lines = list(self.lattice.along)
+            lines[axis] = np.full_like(lines[axis], value)
+            found.lattice = Lattice(tuple(lines))
+        return found
+
 
 def gridded(points: Array, boxes: Sequence[int], counts: Sequence[int]) -> Gridded:
     """Points of so many boxes along every axis, with so many in each, as the grid they are."""
@@ -143,8 +153,8 @@ ONLY_ARRAYS = "only whole arrays can do that"
 class Places:
     """Points as a user's function sees them: p[:, i] is a coordinate along a lattice."""
 
-    def __init__(self, points: Array, lattice: Lattice) -> None:
-        self._points, self._lattice = points, lattice
+    def __init__(self, points: Gridded, lattice: Lattice) -> None:
+        self.gridded, self._points, self._lattice = points, points.view(np.ndarray), lattice
 
     def __getitem__(self, key: Any) -> Any:
         match key:
@@ -172,10 +182,9 @@ MANY = 1_000
 
 def along_axes(function: Callable[[Any], Any], points: Array) -> Any:
     """What a function makes of points that fill a lattice; None if it must see plain ones."""
-    lattice = points.lattice if isinstance(points, Gridded) else None
-    if lattice is None or len(points) < MANY:
+    if not isinstance(points, Gridded) or points.lattice is None or len(points) < MANY:
         return None
     try:
-        return function(Places(points.view(np.ndarray), lattice))
+        return function(Places(points, points.lattice))
     except Exception:
         return None  # Asked with plain points it may do, or will say what is wrong.

@@ -11,6 +11,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 
 import jax
@@ -64,16 +65,20 @@ def _of_the_container(
 ) -> int | None:
     """The least that any of the groups this process is in may still take; what the kernel would
     drop from its cache counts as free."""
-    found = []
-    for line in _lines(own):
-        _, kinds, path = line.split(":", 2)
-        if kinds in ("", "memory"):
-            top, names = (groups, TWO) if not kinds else (groups / kinds, ONE)
-            inside = top / path.lstrip("/")
-            above = (group for group in inside.parents if group.is_relative_to(top))
-            found += [_left(group, *names) for group in (inside, *above)]
-    known = [bound for bound in found if bound is not None]
-    return min(known, default=None)
+    found = [_left(*one) for line in _lines(own) for one in _groups(groups, line)]
+    return min((bound for bound in found if bound is not None), default=None)
+
+
+@lru_cache(maxsize=64)
+def _groups(groups: Path, line: str) -> list[tuple[Path, str, str, str]]:
+    """The groups that a line of the process's own names, and what their numbers are called."""
+    _, kinds, path = line.split(":", 2)
+    if kinds not in ("", "memory"):
+        return []
+    top, names = (groups, TWO) if not kinds else (groups / kinds, ONE)
+    inside = top / path.lstrip("/")
+    every = (inside, *inside.parents)
+    return [(group, *names) for group in every if group.is_relative_to(top)]
 
 
 ONE = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")

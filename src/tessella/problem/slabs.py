@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -11,6 +12,7 @@ from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
+from tessella.geometry.lattice import Gridded, Places
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
 from tessella.problem.operators import Operator
@@ -61,14 +63,16 @@ def _continued(condition: Condition, before: Applied) -> Condition:
 class Continued:
     """Initial data that are the end of the slab before."""
 
+    pointwise: ClassVar[bool] = True
+
     operator: Operator
     before: Applied
 
-    def __call__(self, points: Array) -> Array:
+    def __call__(self, points: Array | Places) -> Array:
         domain = self.before.problem.domain
         axis = domain.axis_index(TIME)
-        there = np.array(points)
-        there[:, axis] = domain.upper[axis]
+        given = points.gridded if isinstance(points, Places) else np.asarray(points).view(Gridded)
+        there = given.moved(axis, domain.upper[axis])
         back = -np.eye(domain.dimension)[axis]
         return self.before.apply(self.operator, there, np.tile(back, (len(points), 1)))
 

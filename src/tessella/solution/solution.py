@@ -17,6 +17,7 @@ from tessella.cells.basis import on_cells
 from tessella.cells.shaped import integral_points
 from tessella.geometry.box import Box
 from tessella.geometry.domain import real_numbers
+from tessella.geometry.lattice import Gridded
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
@@ -85,6 +86,8 @@ class Solution(Sampled):
         check_inside(self.problem, x)
         normals = as_normals(normals, x)
         x = self.problem.domain.wrapped(x)
+        if isinstance(points, Gridded) and not self.problem.domain.periodic:
+            x = points
         values = self.problem.lift(operator, x, normals)
         fields = self.problem.fields
         offset = 0
