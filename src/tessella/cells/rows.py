@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tessella.cells.draw import Slot, placed
 from tessella.geometry.functions import Orders
+from tessella.geometry.lattice import gridded
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition
 from tessella.problem.operators import Operator
@@ -56,13 +57,17 @@ def operator_sizes(
 
 class Place(NamedTuple):
     """Cells that have a statement's rows at the same slot, its points' share of a cell's volume
-    (members,) per unit of slot weight, and the normals there if it is on a boundary."""
+    (members,) per unit of slot weight, and the normals there if it is on a boundary.
+
+    grid  cells along every axis and points of each, where all of them fill a grid
+    """
 
     slot: Slot
     members: np.ndarray
     measure: Array
     normals: Array | None = None
     axis: int | None = None
+    grid: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 Mask = NDArray[np.bool_]
@@ -131,7 +136,10 @@ class Stating:
         """All points of the places, one after the other."""
         found = [placed(p.slot.points, self.centres[p.members], self.half_widths[p.members])
                  for p in places]  # fmt: skip
-        return np.concatenate([x.reshape(-1, x.shape[2]) for x in found])
+        every = [x.reshape(-1, x.shape[2]) for x in found]
+        if len(places) == 1 and places[0].grid is not None:
+            return gridded(every[0], *places[0].grid)
+        return np.concatenate(every)
 
     def normals(self, places: Sequence[Place]) -> Array | None:
         found = [np.tile(p.normals, (len(p.members), 1)) for p in places if p.normals is not None]

@@ -12,6 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.geometry.lattice import along_axes
 from tessella.machine.arrays import Array, on_device
 
 Function = Callable[[Any], Any]
@@ -27,22 +28,25 @@ for every pair of points would ask for gigabytes."""
 def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> dict[Orders, Array]:
     """Values and derivatives of a user's function at the points, checked point by point.
 
-    The function sees the whole (n, d) array. Its plain value is computed as it is, so NumPy code
-    is fine; derivatives are taken by JAX, so they need a function written with `jax.numpy`.
+    The function sees the whole (n, d) array. Where only its value is wanted that is computed as it
+    is, so NumPy code is fine; derivatives are taken by JAX, in one program with the value, so they
+    need a function written with `jax.numpy`.
     """
-    plain = [g for g in gammas if not any(g)]
-    higher = [g for g in gammas if any(g)]
-    found = {g: function_values(function, points) for g in plain}
-    if higher:
-        if not plain:
-            _try_few(function, points, function_name(function))
-        with explained(function, points, function_name(function)):
-            results = _compiled(function, tuple(higher))(on_device(padded(points)))
-        for gamma, value in zip(higher, results, strict=True):
-            what = f"the derivative {gamma} of {function_name(function)}"
-            own = np.asarray(value)
-            found[gamma] = check_values(own[: len(points)] if own.ndim else own, points, what)
-    return found
+    if not any(map(any, gammas)):
+        return {g: function_values(function, points) for g in gammas}
+    name = function_name(function)
+    _try_few(function, points, name)
+    with explained(function, points, name):
+        at = on_device(padded(np.asarray(points)))
+        results = jax.device_get(_compiled(function, tuple(gammas))(at))
+    return {
+        gamma: check_values(
+            value[: len(points)] if value.ndim else value,
+            points,
+            f"the derivative {gamma} of {name}" if any(gamma) else name,
+        )
+        for gamma, value in zip(gammas, results, strict=True)
+    }
 
 
 @lru_cache(maxsize=64)
@@ -90,8 +94,10 @@ def function_values(function: Function | float, points: Array, what: str | None 
         return check_values(np.full(len(points), float(function)), points, what or "the value")
     name = what or function_name(function)
     _try_few(function, points, name)
+    returned = along_axes(function, points)
     with explained(function, points, name):
-        returned = function(points)
+        if returned is None:
+            returned = function(np.asarray(points))
         values = np.asarray(returned)
     if np.ma.is_masked(returned):
         raise ValueError(f"{name} returned a masked array: fill in what is masked")
@@ -99,8 +105,9 @@ def function_values(function: Function | float, points: Array, what: str | None 
 
 
 def _try_few(function: Function, points: Array, what: str) -> None:
-    """Refuse a function of too many values before it is asked for them all."""
-    if len(points) < MANY:
+    """Refuse a function of too many values before it is asked for them all; not one of our own,
+    which says that it is `pointwise`."""
+    if len(points) < MANY or getattr(function, "pointwise", False):
         return
     few = points[:FEW]
     try:

@@ -90,8 +90,8 @@ def march(
     first = slab_problem(problem, (low, float(ends[1])))
     with attended(progress) as show:
         parts, found = _first_parts(problem, first, chosen, inner(show))
-        # Many small steps: a GPU would wait for its launches.
-        with on_the_cpu(on_cells(parts.basis)):
+        # Many small steps, in which a GPU would wait for its launches; large slabs it may have.
+        with on_the_cpu(on_cells(parts.basis), lent=True):
             marched = _march(problem, ends, parts, chosen, show)
     if found is None:
         return marched
