@@ -38,12 +38,11 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     _try_few(function, points, name)
     with explained(function, points, name):
         results = jax.device_get(_compiled(function, tuple(gammas))(on_device(np.asarray(points))))
-    return {
-        gamma: check_values(
-            value, points, f"the derivative {gamma} of {name}" if any(gamma) else name
-        )
-        for gamma, value in zip(gammas, results, strict=True)
-    }
+    found = {}
+    for gamma, value in zip(gammas, results, strict=True):
+        what = f"the derivative {gamma} of {name}" if any(gamma) else name
+        found[gamma] = check_values(np.asarray(value), points, what)
+    return found
 
 
 @lru_cache(maxsize=64)
