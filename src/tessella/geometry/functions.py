@@ -39,14 +39,11 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     with explained(function, points, name):
         at = on_device(padded(np.asarray(points)))
         results = jax.device_get(_compiled(function, tuple(gammas))(at))
-    return {
-        gamma: check_values(
-            value[: len(points)] if value.ndim else value,
-            points,
-            f"the derivative {gamma} of {name}" if any(gamma) else name,
-        )
-        for gamma, value in zip(gammas, results, strict=True)
-    }
+    found = {}
+    for gamma, value in zip(gammas, map(np.asarray, results), strict=True):
+        what = f"the derivative {gamma} of {name}" if any(gamma) else name
+        found[gamma] = check_values(value[: len(points)] if value.ndim else value, points, what)
+    return found
 
 
 @lru_cache(maxsize=64)
