@@ -79,6 +79,22 @@ class Merged:
             error, last = float(np.max(_norms(missed[0]) / size)), error
         return taken, SolverResult(None, 0, Stop.DIRECT, History(), error)
 
+    def transposed(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+        """The transpose of `solve`: from `in` of all single cells, (members, k, in), to their c and
+        to the values of the sums (k, sums); to the cells' parts of these it is the negative."""
+        size = _norms(taken)
+        size = np.where(size > 0, size, 1.0)
+        c, values = self._back(taken)
+        missed = self._missed_back(taken, c, values)
+        error, last = float(np.max(_norms(missed) / size)), np.inf
+        while EXACT < error < last / 4:
+            more, further = self._back(missed)
+            c = [None if x is None or y is None else x + y for x, y in zip(c, more, strict=True)]
+            values = values + further
+            missed = self._missed_back(taken, c, values)
+            error, last = float(np.max(_norms(missed) / size)), error
+        return c, values
+
     def _once(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
     ) -> list[Array]:
@@ -176,6 +192,90 @@ class Merged:
             ):
                 taken[child][members] = every.take(own, axis=-1)
         return taken
+
+
+    def _back(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+        """`_down` and then `_up`, both transposed."""
+        stages = self.order.stages
+        given: list[Array | None] = [None] * len(stages)
+        parts: list[Array | None] = [None] * len(stages)
+        passing, own = self._climbed(taken)
+        values = NONE
+        for i in range(len(stages) - 1, -1, -1):
+            stage, join, x = stages[i], self.joins[i], passing[i]
+            if stage.cells is not None:
+                continue
+            if join is None:
+                c_a, c_b, values = self.whole.transposed(x[0], own[0])
+                closed, total = np.concatenate([c_a, c_b], axis=-1)[None], -values[None]
+                outside = np.zeros((*closed.shape[:-1], len(stage.given_order) - closed.shape[-1]))
+            else:
+                outside, total = given[i], parts[i]
+                assert outside is not None and total is not None
+                times, o1 = self.distinct[i].times, join.A13.shape[1]
+                back = [
+                    times(matrix.transpose(0, 2, 1), piece)
+                    for matrix, piece in ((join.A13, outside[..., :o1]), (join.B23, outside[..., o1:]))
+                ]
+                x = x + np.concatenate(back, axis=-1)
+                if total.size:
+                    x = x + times(join.E3.transpose(0, 2, 1), total)
+                closed = times(join.K.transpose(0, 2, 1), x)
+            every = np.empty((*closed.shape[:-1], len(stage.given_order)))
+            every[..., stage.given_order] = np.concatenate([closed, outside], axis=-1)
+            first = sum(stages[stage.left].sizes.given)
+            for child, members, piece in zip(
+                (stage.left, stage.right), stage.pairs.T,
+                (every[..., :first], every[..., first:]), strict=True,
+            ):  # fmt: skip
+                for into, what in ((given, piece), (parts, total)):
+                    if into[child] is None:
+                        into[child] = np.zeros((stages[child].count, *what.shape[1:]))
+                    into[child][members] = what  # type: ignore[index]
+        return [None if s.cells is None else c for s, c in zip(stages, given, strict=True)], values
+
+    def _climbed(self, taken: Sequence[Array | None]) -> tuple[list[Array], Array]:
+        """`_down` transposed: of every join what belongs to its closed ports, and of the last one
+        what belongs to those left open."""
+        stages = self.order.stages
+        taken, passing = list(taken), []
+        for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
+            if stage.cells is not None:
+                passing.append(NONE)
+                continue
+            pieces = [taken[child] for child in (stage.left, stage.right)]
+            assert pieces[0] is not None and pieces[1] is not None
+            outside = len(stage.numbers.a1_in) + len(stage.numbers.b2_in)
+            closed = len(stage.numbers.a3_in) + len(stage.numbers.b3_in)
+            every = np.zeros((len(stage.pairs), *pieces[0].shape[1:-1], outside + closed))
+            for piece, members, own in zip(
+                pieces, stage.pairs.T, stage.taken_orders, strict=True
+            ):
+                every[..., own] = piece[members]  # type: ignore[index]
+            passing.append(every[..., outside:])
+            if join is None:
+                return passing, every[0, ..., :outside][None]
+            back = self.distinct[i].times(join.S.transpose(0, 2, 1), passing[i])
+            taken[i] = every[..., :outside] + back
+        raise AssertionError("an order ends with a join")
+
+    def _missed_back(
+        self, taken: Sequence[Array | None], c: Sequence[Array | None], values: Array
+    ) -> list[Array | None]:
+        """What this leaves over of the transposed exchange, taken - F^T (c, values)."""
+        x, found = gathered_outputs(self.order, c), []
+        for place, own, one, mine, given in zip(
+            self.order.taken, self.leaves, self.distinct, taken, c, strict=True
+        ):
+            if place is None or own is None or mine is None or given is None:
+                found.append(None)
+                continue
+            left = mine - taken_from(x, place) + one.times(own.T.transpose(0, 2, 1), given)
+            if values.size:
+                each = np.broadcast_to(values, (len(mine), *values.shape))
+                left -= one.times(own.E.transpose(0, 2, 1), np.ascontiguousarray(each))
+            found.append(left)
+        return found
 
 
 NONE = np.zeros((0, 0))

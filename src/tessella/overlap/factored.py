@@ -107,6 +107,11 @@ class Factors(ABC):
     def many(self, right: Array) -> Many:
         """Solve for other right-hand sides (k, size), in the order of the system's `right`."""
 
+    def transposed(self, a: Array) -> Array | None:
+        """The transpose of `many`: from coefficients (k, columns) to right-hand sides (k, size);
+        None if these factors cannot be used that way."""
+        return None
+
     @abstractmethod
     def described(self, basis: AnyBasis) -> dict[str, Any]:
         """What a report says of how subdomains are joined."""
