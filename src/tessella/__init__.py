@@ -59,6 +59,7 @@ from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
 from tessella.solving.march import march
 from tessella.solving.method import Method
+from tessella.solving.parametric import Parametric, parametric
 from tessella.solving.solve import solve
 from tessella.version import __version__
 
@@ -120,6 +121,7 @@ __all__ = [
     "Neumann",
     "Normal",
     "NormalDerivative",
+    "Parametric",
     "Periodic",
     "PointCloud",
     "Polygon",
@@ -142,6 +144,7 @@ __all__ = [
     "load",
     "march",
     "operator",
+    "parametric",
     "pinn",
     "solve",
     "with_layers",

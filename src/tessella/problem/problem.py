@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -42,6 +44,20 @@ from tessella.problem.statement import (
     check_units,
     check_weight,
 )
+
+_RESTATED: ContextVar[bool] = ContextVar("restated", default=False)
+
+
+@contextmanager
+def restated() -> Iterator[None]:
+    """Inside, problems are stated without checks: a problem with other numbers was checked before,
+    and numbers that JAX follows can not be. They have statements and a domain, nothing else."""
+    token = _RESTATED.set(True)
+    try:
+        yield
+    finally:
+        _RESTATED.reset(token)
+
 
 PROBES = {1: 2, 2: 65, 3: 17}
 """Points per axis at which a stated problem's conditions are tried."""
@@ -202,7 +218,8 @@ class Problem:
             check_kind(name, str, "Problem fields", "a list of names")
         if isinstance(self.conditions, str | bytes | Mapping):
             raise TypeError(f"Problem conditions must be a list, got {self.conditions!r}")
-        self.domain.check()
+        if not _RESTATED.get():
+            self.domain.check()
         axes = tuple(c.axis for c in conditions if isinstance(c, Periodic))
         conditions = tuple(c for c in conditions if not isinstance(c, Periodic))
         if axes:
@@ -214,6 +231,8 @@ class Problem:
         named = _distinct_names((*equations, *conditions))
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
+        if _RESTATED.get():
+            return
         for condition in conditions:
             self._try(condition)
         check_units(self.domain, self.statements)
