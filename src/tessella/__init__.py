@@ -57,6 +57,7 @@ from tessella.solution.solution import Solution
 from tessella.solution.spectrum import Spectrum
 from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
+from tessella.solving.identify import Identified, identify
 from tessella.solving.march import march
 from tessella.solving.method import Method
 from tessella.solving.parametric import Parametric, parametric
@@ -106,6 +107,7 @@ __all__ = [
     "Fields",
     "Grid",
     "HalfSpace",
+    "Identified",
     "Identity",
     "Implicit",
     "Initial",
@@ -141,6 +143,7 @@ __all__ = [
     "factor",
     "fbpinn",
     "gallery",
+    "identify",
     "load",
     "march",
     "operator",

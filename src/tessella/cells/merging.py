@@ -193,7 +193,6 @@ class Merged:
                 taken[child][members] = every.take(own, axis=-1)
         return taken
 
-
     def _back(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
         """`_down` and then `_up`, both transposed."""
         stages = self.order.stages
@@ -215,7 +214,10 @@ class Merged:
                 times, o1 = self.distinct[i].times, join.A13.shape[1]
                 back = [
                     times(matrix.transpose(0, 2, 1), piece)
-                    for matrix, piece in ((join.A13, outside[..., :o1]), (join.B23, outside[..., o1:]))
+                    for matrix, piece in (
+                        (join.A13, outside[..., :o1]),
+                        (join.B23, outside[..., o1:]),
+                    )
                 ]
                 x = x + np.concatenate(back, axis=-1)
                 if total.size:
@@ -248,9 +250,7 @@ class Merged:
             outside = len(stage.numbers.a1_in) + len(stage.numbers.b2_in)
             closed = len(stage.numbers.a3_in) + len(stage.numbers.b3_in)
             every = np.zeros((len(stage.pairs), *pieces[0].shape[1:-1], outside + closed))
-            for piece, members, own in zip(
-                pieces, stage.pairs.T, stage.taken_orders, strict=True
-            ):
+            for piece, members, own in zip(pieces, stage.pairs.T, stage.taken_orders, strict=True):
                 every[..., own] = piece[members]  # type: ignore[index]
             passing.append(every[..., outside:])
             if join is None:

@@ -235,7 +235,9 @@ class Perturbed:
 
     @cached_property
     def _held_observed(self) -> list[Derivatives]:
-        return [held(self.problem, self.basis, self.a, own, self.at, False) for own in self.observed]
+        return [
+            held(self.problem, self.basis, self.a, own, self.at, False) for own in self.observed
+        ]
 
     # --- what both ways answer
 
@@ -319,7 +321,9 @@ def _applied(
 class Followed:
     """Right-hand sides as JAX follows them through problem_of: both derivatives, compiled once."""
 
-    def __init__(self, family: Restated, problem: Problem, rows: Sequence[Place], size: int) -> None:
+    def __init__(
+        self, family: Restated, problem: Problem, rows: Sequence[Place], size: int
+    ) -> None:
         self.family, self.problem, self.places, self.size = family, problem, rows, size
 
         def tangent(given: Any, theta: Any, direction: Any) -> Any:
