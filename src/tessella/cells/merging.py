@@ -195,75 +195,64 @@ class Merged:
 
     def _back(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
         """`_down` and then `_up`, both transposed."""
-        stages = self.order.stages
-        given: list[Array | None] = [None] * len(stages)
-        parts: list[Array | None] = [None] * len(stages)
-        passing, own = self._climbed(taken)
-        values = NONE
+        stages, passing, (x, outside) = self.order.stages, *self._climbed(taken)
+        several = x.shape[1:-1]
+        c_a, c_b, values = self.whole.transposed(x[0], outside[0])
+        given = [np.zeros((s.count, *several, sum(s.sizes.given))) for s in stages]
+        parts = [np.zeros((s.count, *several, values.shape[-1])) for s in stages]
+        closed, parts[-1] = np.concatenate([c_a, c_b], axis=-1)[None], -values[None]
         for i in range(len(stages) - 1, -1, -1):
-            stage, join, x = stages[i], self.joins[i], passing[i]
+            stage, join = stages[i], self.joins[i]
             if stage.cells is not None:
                 continue
-            if join is None:
-                c_a, c_b, values = self.whole.transposed(x[0], own[0])
-                closed, total = np.concatenate([c_a, c_b], axis=-1)[None], -values[None]
-                outside = np.zeros((*closed.shape[:-1], len(stage.given_order) - closed.shape[-1]))
-            else:
-                outside, total = given[i], parts[i]
-                assert outside is not None and total is not None
-                times, o1 = self.distinct[i].times, join.A13.shape[1]
-                back = [
-                    times(matrix.transpose(0, 2, 1), piece)
-                    for matrix, piece in (
-                        (join.A13, outside[..., :o1]),
-                        (join.B23, outside[..., o1:]),
-                    )
-                ]
-                x = x + np.concatenate(back, axis=-1)
-                if total.size:
-                    x = x + times(join.E3.transpose(0, 2, 1), total)
+            if join is not None:
+                times, o1, outer = self.distinct[i].times, join.A13.shape[1], given[i]
+                a = times(join.A13.transpose(0, 2, 1), outer[..., :o1])
+                b = times(join.B23.transpose(0, 2, 1), outer[..., o1:])
+                x = passing[i] + np.concatenate([a, b], axis=-1)
+                if values.size:
+                    x += times(join.E3.transpose(0, 2, 1), parts[i])
                 closed = times(join.K.transpose(0, 2, 1), x)
-            every = np.empty((*closed.shape[:-1], len(stage.given_order)))
-            every[..., stage.given_order] = np.concatenate([closed, outside], axis=-1)
+            every = np.zeros((*closed.shape[:-1], len(stage.given_order)))
+            rest = every.shape[-1] - closed.shape[-1] if join is None else 0
+            outer = np.zeros((*closed.shape[:-1], rest)) if join is None else given[i]
+            every[..., stage.given_order] = np.concatenate([closed, outer], axis=-1)
             first = sum(stages[stage.left].sizes.given)
-            for child, members, piece in zip(
-                (stage.left, stage.right), stage.pairs.T,
-                (every[..., :first], every[..., first:]), strict=True,
-            ):  # fmt: skip
-                for into, what in ((given, piece), (parts, total)):
-                    if into[child] is None:
-                        into[child] = np.zeros((stages[child].count, *what.shape[1:]))
-                    into[child][members] = what  # type: ignore[index]
+            halves = every[..., :first], every[..., first:]
+            for child, members, own in zip(
+                (stage.left, stage.right), stage.pairs.T, halves, strict=True
+            ):
+                given[child][members], parts[child][members] = own, parts[i]
         return [None if s.cells is None else c for s, c in zip(stages, given, strict=True)], values
 
-    def _climbed(self, taken: Sequence[Array | None]) -> tuple[list[Array], Array]:
-        """`_down` transposed: of every join what belongs to its closed ports, and of the last one
-        what belongs to those left open."""
-        stages = self.order.stages
-        taken, passing = list(taken), []
+    def _climbed(self, taken: Sequence[Array | None]) -> tuple[list[Array], tuple[Array, Array]]:
+        """`_down` transposed: of every join what belongs to its closed ports; of the last one that,
+        and what belongs to those left open."""
+        stages, passing = self.order.stages, []
+        own = [NONE if x is None else x for x in taken]
         for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
             if stage.cells is not None:
                 passing.append(NONE)
                 continue
-            pieces = [taken[child] for child in (stage.left, stage.right)]
-            assert pieces[0] is not None and pieces[1] is not None
-            outside = len(stage.numbers.a1_in) + len(stage.numbers.b2_in)
-            closed = len(stage.numbers.a3_in) + len(stage.numbers.b3_in)
-            every = np.zeros((len(stage.pairs), *pieces[0].shape[1:-1], outside + closed))
-            for piece, members, own in zip(pieces, stage.pairs.T, stage.taken_orders, strict=True):
-                every[..., own] = piece[members]  # type: ignore[index]
-            passing.append(every[..., outside:])
+            at = stage.numbers
+            outside, closed = len(at.a1_in) + len(at.b2_in), len(at.a3_in) + len(at.b3_in)
+            a, b = own[stage.left][stage.pairs[:, 0]], own[stage.right][stage.pairs[:, 1]]
+            every = np.zeros((*a.shape[:-1], outside + closed))
+            every[..., stage.taken_orders[0]] = a
+            every[..., stage.taken_orders[1]] = b
             if join is None:
-                return passing, every[0, ..., :outside][None]
+                return passing, (every[..., outside:], every[..., :outside])
+            passing.append(every[..., outside:])
             back = self.distinct[i].times(join.S.transpose(0, 2, 1), passing[i])
-            taken[i] = every[..., :outside] + back
+            own[i] = every[..., :outside] + back
         raise AssertionError("an order ends with a join")
 
     def _missed_back(
         self, taken: Sequence[Array | None], c: Sequence[Array | None], values: Array
     ) -> list[Array | None]:
         """What this leaves over of the transposed exchange, taken - F^T (c, values)."""
-        x, found = gathered_outputs(self.order, c), []
+        x = gathered_outputs(self.order, c)
+        found: list[Array | None] = []
         for place, own, one, mine, given in zip(
             self.order.taken, self.leaves, self.distinct, taken, c, strict=True
         ):

@@ -95,8 +95,9 @@ class Asked:
     def of(self, chosen: Mask) -> Asked:
         """Some of its members only, (members,)."""
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
-        own = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
-        return Asked(self.name, self.slot, self.members[chosen], symbol, *own, self.normals)
+        h, scale, lift, unit = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
+        own = (h, scale, lift, unit, self.normals)
+        return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
 
     @cached_property
     def alike(self) -> bool:
@@ -320,8 +321,8 @@ class Stating:
             unit = w * self.volume / self.boxes[p.members]
             scaled = factor if inside is None else factor * inside[here].reshape(shape)
             lifted = lift[here].reshape(shape)
-            own = (symbol, h, scaled, lifted, unit, p.normals)
-            asked = Asked(source.name, p.slot, p.members, *own)
+            numbers = (h, scaled, lifted, unit, p.normals)
+            asked = Asked(source.name, p.slot, p.members, symbol, *numbers)
             if inside is not None:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):

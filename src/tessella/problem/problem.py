@@ -323,12 +323,12 @@ class Problem:
             else Term(zero, float(multiplier))
         )
         found: dict[tuple[int, ...], Array] = {}
-        for terms, share in self._acting(operator, field, points):
+        for terms, share in self.acting(operator, field, points):
             for alpha, c in symbol(compose(terms, (front,)), points, normals).items():
                 found[alpha] = found.get(alpha, 0.0) + share * c
         return found
 
-    def _acting(
+    def acting(
         self, operator: Operator, field: str | None, points: Array
     ) -> list[tuple[tuple[Term, ...], Array | float]]:
         """Terms that act on an unknown, and where: on the part of a region, those that do not name
@@ -356,7 +356,7 @@ class Problem:
             offset = self.ansatz_of(name).offset
             if not callable(offset) and not offset:
                 continue
-            for terms, share in self._acting(operator, name, points):
+            for terms, share in self.acting(operator, name, points):
                 if callable(offset):
                     values += share * apply_to_function(terms, offset, points, normals)
                 else:

@@ -1,4 +1,4 @@
-"""Where a boundary point goes when a domain changes a little: along the normal, to the new boundary.
+"""Where points of a boundary go when a domain changes a little: along the normals.
 
 Along the boundary nothing need move: conditions hold there everywhere.
 """

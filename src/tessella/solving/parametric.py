@@ -32,8 +32,9 @@ from tessella.problem.statement import check_operator
 from tessella.solution.solution import Solution, check_inside
 from tessella.solving.algorithm import report_of
 from tessella.solving.factor import BATCH
+from tessella.solving.followed import Differences, Followed, differentiated
 from tessella.solving.method import Method, with_choices
-from tessella.solving.perturbed import Followed, Perturbed, places, plain
+from tessella.solving.perturbed import Perturbed, places, plain
 from tessella.solving.plan import on_basis
 from tessella.solving.restated import Restated, Shape
 from tessella.solving.tolerance import check, solve_to
@@ -81,7 +82,7 @@ def parametric(
     """
     check_callable(problem_of, "problem_of", "a function from theta to a Problem")
     several = of is not None and not isinstance(of, Operator)
-    operators = None if of is None else tuple(of) if several else (of,)  # type: ignore[arg-type]
+    operators = None if of is None else (of,) if isinstance(of, Operator) else tuple(of)
     for own in operators or ():
         check_operator(own, "parametric of")
     chosen = Method.of(choices, "parametric", method)
@@ -102,7 +103,6 @@ class At:
     """From coefficients to what is observed, (operators * n, columns)."""
     values: Array
     perturbed: Perturbed
-    followed: Followed | None = None
 
 
 class Parametric:
@@ -118,8 +118,9 @@ class Parametric:
     ) -> None:
         self.family, self.operators, self.method, self.several = family, operators, method, several
         self._given, self._known = at, OrderedDict[bytes, At]()
-        self._lock, self._parts = threading.RLock(), None
-        self._followed: list[Followed | None] = []
+        self._lock = threading.RLock()
+        self._parts: Parts | None = None
+        self._way: Followed | Differences | None = None
         self._evaluations: list[tuple[AnyBasis, Any]] = []
         self.factorisations = 0
 
@@ -213,16 +214,17 @@ class Parametric:
         if known is not None and known.basis.decomposition.domain == problem.domain:
             return known
         if self.method.tol is None:
-            self._parts = self.method.parts(problem)
+            made = self.method.parts(problem)
         elif known is None:
             check(problem, self.method.tol)
-            self._parts = on_basis(solve_to(problem, self.method, None).basis)
+            made = on_basis(solve_to(problem, self.method, None).basis)
         else:
             raise ValueError(
                 "theta moves the domain, and tol finds a discretisation for one domain only: "
                 "choose subdomains and features in place of tol"
             )
-        return self._parts
+        self._parts = made
+        return made
 
     def _evaluation(
         self, problem: Problem, basis: AnyBasis, operators: Sequence[Operator], x: Array
@@ -236,11 +238,11 @@ class Parametric:
         self._evaluations = [(basis, E)]
         return E, lifts
 
-    def _following(self, own: At) -> Followed | None:
-        """JAX's derivatives of the tables, tried once for every discretisation."""
-        if not self._followed:
-            self._followed = [Followed.tried(own.perturbed)]
-        return self._followed[0]
+    def _derived(self, own: At) -> Followed | Differences:
+        """How tables are differentiated by theta, found out once."""
+        if self._way is None:
+            self._way = differentiated(own.perturbed)
+        return self._way
 
     def value(self, theta: Array) -> Array:
         return self._out(self.at(np.asarray(theta)).values)
@@ -251,7 +253,7 @@ class Parametric:
         with self._lock, on_the_cpu(True):
             for start in range(0, len(directions), BATCH):
                 some = np.asarray(directions)[start : start + BATCH]
-                rows, seen = own.perturbed.tangents(some, self._following(own))
+                rows, seen = self._derived(own).tangents(own.perturbed, some)
                 a = own.ready.many(rows).a
                 found.append((own.E @ a.T).T.reshape(seen.shape) + seen)
         return self._out(np.concatenate(found))
@@ -275,7 +277,7 @@ class Parametric:
                 if rows is None:
                     J = self.tangents(theta, np.eye(len(theta))).reshape(len(theta), -1)
                     return np.asarray(weights.reshape(len(weights), -1) @ J.T)
-                found.append(own.perturbed.gradients(rows, some, self._following(own)))
+                found.append(self._derived(own).gradients(own.perturbed, rows, some))
         return np.concatenate(found)
 
     def _out(self, values: Array) -> Array:
@@ -351,7 +353,7 @@ def _jvp(primals: Any, tangents: Any, *, own: Parametric, back: bool) -> Any:
         )
     made = derivative_p.bind(theta, v, own=own, back=back)
     if type(v_dot) is ad.Zero:
-        return made, ad.Zero.from_primal_value(made)
+        return made, jnp.zeros_like(made)
     return made, derivative_p.bind(theta, v_dot, own=own, back=back)
 
 

@@ -1,30 +1,28 @@
-"""How the right-hand sides of a system change with theta while u is held: what a tangent solves for.
+"""How right-hand sides change with theta while u is held: what a tangent solves for.
 
 M(theta) a = h(theta) gives M a' = h' - M' a: data and coefficients at the points of the rows are
 differentiated by theta, times what the derivatives of u are there. On boundaries that move, the
-points move with them. JAX differentiates where it can follow problem_of; otherwise central
-differences do, of the tables alone, which cost no solve.
+points move with them. JAX differentiates where it can follow problem_of (see `followed`); otherwise
+central differences do, of the tables alone, which cost no solve.
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from tessella.geometry.functions import Orders, Traced, directional
+from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis, per_field
 from tessella.overlap.factored import Data
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
-from tessella.problem.operators import NormalComponent, Operator
-from tessella.problem.problem import Ansatz, Equation, Problem
+from tessella.problem.operators import Operator, Term
+from tessella.problem.problem import Ansatz, Problem
 from tessella.problem.statement import Statement
 from tessella.solution.superposition import superposed
 from tessella.solving.moving import moved, turned
@@ -35,9 +33,6 @@ STEP, LEAST = 6e-6, 1e-3
 
 KINK = 1e-3
 """Part of a table's size, per step, by which slopes on both sides must differ to be looked at."""
-
-AGREED = 1e-5
-"""Part of a tangent by which JAX and a difference may differ, or else JAX is not believed."""
 
 Derivatives = dict[tuple[int, Orders], Array]
 """By unknown and orders, at some points."""
@@ -76,7 +71,8 @@ def held(
     problem: Problem, basis: AnyBasis, a: Array, operator: Operator, x: Array, further: bool
 ) -> Derivatives:
     """The derivatives of u that an operator needs at points, and those once more if `further`."""
-    d, found, offset = x.shape[1], {}, 0
+    found: Derivatives = {}
+    d, offset = x.shape[1], 0
     for f, (field, own) in enumerate(
         zip(problem.fields, per_field(basis, problem.fields), strict=True)
     ):
@@ -95,9 +91,9 @@ def held(
     return found
 
 
-def _terms(problem: Problem, operator: Operator, field: str) -> list[Any]:
-    return [t for terms, _ in problem._acting(operator, field, np.zeros((1, problem.domain.dimension)))
-            for t in terms]  # fmt: skip
+def _terms(problem: Problem, operator: Operator, field: str) -> list[Term]:
+    anywhere = np.zeros((1, problem.domain.dimension))
+    return [t for terms, _ in problem.acting(operator, field, anywhere) for t in terms]
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +128,9 @@ class Perturbed:
 
     def _check_smooth(self, direction: Array, h: float, above: Array, below: Array) -> None:
         """Refuse a kink: there slopes differ on both sides however small the step."""
-        size = max(float(np.max(np.abs(row), initial=0.0)) for row in (self._all, above, below))
+        size = max(
+            float(np.max(np.abs(row), initial=0.0)) for row in (self.everything, above, below)
+        )
         bend = float(np.max(np.abs(above + below), initial=0.0))
         if bend <= KINK * h * size:
             return
@@ -147,18 +145,18 @@ class Perturbed:
             )
 
     @cached_property
-    def _all(self) -> Array:
+    def everything(self) -> Array:
         found = np.zeros(self.size)
         for place, value in zip(self.rows, self._base, strict=True):
             found[place.at] = place.scale * value
         return found
 
     @cached_property
-    def _held(self) -> list[Derivatives]:
+    def held(self) -> list[Derivatives]:
         return [self._held_at(place, False) for place in self.rows]
 
     @cached_property
-    def _held_further(self) -> list[Derivatives]:
+    def held_further(self) -> list[Derivatives]:
         return [self._held_at(place, place.normals is not None) for place in self.rows]
 
     def _held_at(self, place: Place, further: bool) -> Derivatives:
@@ -194,10 +192,10 @@ class Perturbed:
         """Data less what the operator makes of u, at the points of some rows."""
         place = self.rows[number]
         statement, x, normals = stated.statements[place.number], place.x, place.normals
-        v = self._held[number]
+        v = self.held[number]
         if moving is not None:
             assert normals is not None
-            before, v = self.problem.domain, self._held_further[number]
+            before, v = self.problem.domain, self.held_further[number]
             go = moved(before, moving, place.between, x, normals)
             v = _further(v, go)
             x, normals = x + go, turned(before, moving, place.between, x, x + go, normals)
@@ -237,36 +235,6 @@ class Perturbed:
     def _held_observed(self) -> list[Derivatives]:
         return [
             held(self.problem, self.basis, self.a, own, self.at, False) for own in self.observed
-        ]
-
-    # --- what both ways answer
-
-    def tangents(self, directions: Array, followed: Followed | None) -> tuple[Array, Array]:
-        """Of right-hand sides (k, size), and of what is observed (k, operators, n), along
-        directions (k, p)."""
-        if followed is not None:
-            rows = [followed.tangent(self._given(), self.theta, one) for one in directions]
-            return np.stack(rows), np.zeros((len(rows), len(self.observed), len(self.at)))
-        parts = [self.change(one) if np.any(one) else self._nothing() for one in directions]
-        return np.stack([own for own, _ in parts]), np.stack([seen for _, seen in parts])
-
-    def gradients(self, rows: Array, seen: Array, followed: Followed | None) -> Array:
-        """The transpose: from (k, size) and (k, operators, n) to (k, p)."""
-        if followed is not None:
-            return np.stack([followed.gradient(self._given(), self.theta, one) for one in rows])
-        found = np.empty((len(rows), len(self.theta)))
-        for j in range(len(self.theta)):
-            change, also = self.change(np.eye(len(self.theta))[j])
-            found[:, j] = rows @ change + np.einsum("kin,in->k", seen, also)
-        return found
-
-    def _nothing(self) -> tuple[Array, Array]:
-        return np.zeros(self.size), np.zeros((len(self.observed), len(self.at)))
-
-    def _given(self) -> list[tuple[Array, Array | None, Array, Derivatives]]:
-        return [
-            (place.x, place.normals, place.scale, v)
-            for place, v in zip(self.rows, self._held, strict=True)
         ]
 
 
@@ -316,82 +284,3 @@ def _applied(
         for alpha, c in stated.symbol(operator, x, normals, field).items():
             found += c * v[f, alpha]
     return found
-
-
-class Followed:
-    """Right-hand sides as JAX follows them through problem_of: both derivatives, compiled once."""
-
-    def __init__(
-        self, family: Restated, problem: Problem, rows: Sequence[Place], size: int
-    ) -> None:
-        self.family, self.problem, self.places, self.size = family, problem, rows, size
-
-        def tangent(given: Any, theta: Any, direction: Any) -> Any:
-            return jax.jvp(lambda t: self._rows(t, given), (theta,), (direction,))[1]
-
-        def gradient(given: Any, theta: Any, rows: Any) -> Any:
-            return jax.vjp(lambda t: self._rows(t, given), theta)[1](rows)[0]
-
-        self._tangent, self._gradient = jax.jit(tangent), jax.jit(gradient)
-
-    @staticmethod
-    def tried(perturbed: Perturbed) -> Followed | None:
-        """None if JAX cannot follow: sizes of domains, NumPy functions of theta, measured values;
-        or if a difference says otherwise."""
-        if not plain(perturbed.problem):
-            return None
-        made = Followed(perturbed.family, perturbed.problem, perturbed.rows, perturbed.size)
-        direction = np.random.default_rng(0).standard_normal(len(perturbed.theta))
-        direction *= np.maximum(np.abs(perturbed.theta), LEAST)
-        change = perturbed.change(direction)[0]
-        try:
-            found = made.tangent(perturbed._given(), perturbed.theta, direction)
-        except Exception:
-            return None
-        size = float(np.max(np.abs(change), initial=0.0))
-        return made if np.max(np.abs(found - change), initial=0.0) <= AGREED * size else None
-
-    def tangent(self, given: Any, theta: Array, direction: Array) -> Array:
-        return np.asarray(self._tangent(given, theta, direction))
-
-    def gradient(self, given: Any, theta: Array, rows: Array) -> Array:
-        return np.asarray(self._gradient(given, theta, rows))
-
-    def _rows(self, theta: Any, given: Any) -> Any:
-        stated, found = self.family.followed(theta), jnp.zeros(self.size)
-        for place, (x, normals, scale, v) in zip(self.places, given, strict=True):
-            statement = _statements(stated)[place.number]
-            missed = _value(statement, x)
-            for f, factor, term in self._acting(statement.operator, place.x):
-                c = term.factor * factor
-                for function, gamma in term.functions:
-                    c = c * _function(function, gamma, x, normals)
-                missed = missed - c * v[f, term.orders]
-            found = found.at[place.at].set(scale * missed)
-        return found
-
-    def _acting(self, operator: Operator, x: Array) -> Iterator[tuple[int, Any, Any]]:
-        for f, field in enumerate(self.problem.fields):
-            for terms, share in self.problem._acting(operator, field, x):
-                for term in terms:
-                    yield f, share, term
-
-
-def _statements(stated: Problem) -> tuple[Statement, ...]:
-    return (*stated.equations, *stated.conditions)
-
-
-def _value(statement: Statement, x: Any) -> Any:
-    """Data as JAX follows them; measured ones do not depend on theta."""
-    if isinstance(statement, PointCondition):
-        return jnp.zeros(len(x))
-    given = statement.given
-    return jnp.broadcast_to(jnp.asarray(given(x) if callable(given) else given), (len(x),))
-
-
-def _function(function: Any, gamma: Orders, x: Any, normals: Any) -> Any:
-    if isinstance(function, NormalComponent):
-        return normals[:, function.axis]
-    if isinstance(function, Traced) and any(gamma):
-        return 0.0
-    return directional(function, gamma)(x)

@@ -41,7 +41,7 @@ class Shape:
 
 
 class Restated:
-    """problem_of(theta) at any theta: stated and checked in full once, then only what may change."""
+    """problem_of(theta) at any theta: checked in full once, then only what may change."""
 
     def __init__(self, problem_of: Callable[[Any], Problem]) -> None:
         self.problem_of = problem_of
