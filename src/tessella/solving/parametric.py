@@ -135,9 +135,14 @@ class Parametric:
         n = len(self._given)
         return (n, len(self.operators)) if self.several and self.operators else (n,)
 
+    @property
+    def derived(self) -> str:
+        """How the tables were differentiated by theta: "jax" or "differences"; "" before that."""
+        return "" if self._way is None else self._way.name
+
     def __call__(self, theta: Any) -> jax.Array:
         """u at the points, (n,), or (n, operators) if several are asked for."""
-        return _values(self, self.numbers(theta))
+        return value_p.bind(self.numbers(theta), own=self)  # type: ignore[no-any-return]
 
     def solution(self, theta: Any) -> Solution:
         """All of u for one theta."""
@@ -303,18 +308,8 @@ def _matrix(problem: Problem, basis: AnyBasis, operator: Operator, x: Array) -> 
 # --- what JAX knows
 
 
-@partial(jax.custom_jvp, nondiff_argnums=(0,))
-def _values(own: Parametric, theta: jax.Array) -> jax.Array:
-    result = jax.ShapeDtypeStruct(own.shape, jnp.float64)
-    return jax.pure_callback(own.value, result, theta, vmap_method="sequential")
-
-
-@_values.defjvp
-def _values_jvp(
-    own: Parametric, primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    return _values(own, *primals), derivative_p.bind(*primals, *tangents, own=own, back=False)
-
+value_p = Primitive("tessella_value")
+"""theta -> u; computed on the host, where JAX does not look."""
 
 derivative_p = Primitive("tessella_derivative")
 """(theta, v) -> J v, or J^T v if `back`; v may be several, (..., p), and so is what it returns."""
@@ -374,7 +369,33 @@ def _batch(arguments: Any, axes: Any, *, own: Parametric, back: bool) -> Any:
     return jax.lax.map(lambda pair: bind(*pair), (theta, jnp.moveaxis(v, v_axis, 0))), 0
 
 
-derivative_p.def_impl(_on_host)
+def _value_lowered(theta: Any, *, own: Parametric) -> Any:
+    result = jax.ShapeDtypeStruct(own.shape, jnp.float64)
+    return jax.pure_callback(own.value, result, theta, vmap_method="sequential")
+
+
+def _value_jvp(primals: Any, tangents: Any, *, own: Parametric) -> Any:
+    ((theta,), (direction,)) = primals, tangents
+    made = value_p.bind(theta, own=own)
+    if type(direction) is ad.Zero:
+        return made, jnp.zeros_like(made)
+    return made, derivative_p.bind(theta, direction, own=own, back=False)
+
+
+def _value_batch(arguments: Any, axes: Any, *, own: Parametric) -> Any:
+    theta = jnp.moveaxis(arguments[0], axes[0], 0)
+    return jax.lax.map(lambda one: value_p.bind(one, own=own), theta), 0
+
+
+value_p.def_impl(lambda theta, *, own: jnp.asarray(own.value(theta)))
+value_p.def_abstract_eval(
+    lambda theta, *, own: jax.core.ShapedArray(own.shape, jnp.dtype(jnp.float64))
+)
+ad.primitive_jvps[value_p] = _value_jvp
+batching.primitive_batchers[value_p] = _value_batch
+mlir.register_lowering(value_p, mlir.lower_fun(_value_lowered, multiple_results=False))
+
+derivative_p.def_impl(lambda *given, **how: jnp.asarray(_on_host(*given, **how)))
 derivative_p.def_abstract_eval(_shaped)
 ad.primitive_jvps[derivative_p] = _jvp
 ad.primitive_transposes[derivative_p] = _transpose
