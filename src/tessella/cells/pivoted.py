@@ -159,6 +159,20 @@ class Pivoted:
             found[..., self.fit.kept] = solved.reshape(y.shape)
         return found
 
+    # --- the same transposed, last step first
+
+    def of_unknowns(self, rows: Array) -> Array:
+        own = rows[self.cells][..., self.fit.kept]
+        if not len(self.fit.kept):
+            return own
+        return np.asarray(lapack.dtrtrs(self.fit.R, flat(own).T, trans=1)[0]).T.reshape(own.shape)
+
+    def of_taking(self, y: Array) -> Array:
+        return times_all(y, self.fit.X.T)
+
+    def of_given(self, y: Array, given: Array, summed: Array) -> Array:
+        return np.asarray(y + times_all(given, self.fit.out) + times_all(summed, self.fit.sums))
+
 
 def threshold(kind: Kind, waves: bool) -> float:
     """The least that a kind needs; `waves` travel where an equation is of second order in time."""

@@ -84,6 +84,7 @@ class Asked:
     scale, lift
             (members, n): h = scale * (data - lift)
     unit    (members,): squares of residuals over it sum up to the statement's mean square
+    normals (n, d) at the points of the slot, on a boundary
     """
 
     name: str
@@ -94,11 +95,13 @@ class Asked:
     scale: Array
     lift: Array
     unit: Array
+    normals: Array | None = None
 
     def of(self, chosen: Mask) -> Asked:
         """Some of its members only, (members,)."""
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
-        own = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
+        h, scale, lift, unit = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
+        own = (h, scale, lift, unit, self.normals)
         return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
 
     @cached_property
@@ -326,7 +329,8 @@ class Stating:
             unit = w * self.volume / self.boxes[p.members]
             scaled = factor if inside is None else factor * inside[here].reshape(shape)
             lifted = lift[here].reshape(shape)
-            asked = Asked(source.name, p.slot, p.members, symbol, h, scaled, lifted, unit)
+            numbers = (h, scaled, lifted, unit, p.normals)
+            asked = Asked(source.name, p.slot, p.members, symbol, *numbers)
             if inside is not None:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isroutine
+from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import jax
 import jax.numpy as jnp
@@ -19,6 +22,17 @@ Function = Callable[[Any], Any]
 """From (n, d) points to (n,) values, both arrays of NumPy or of JAX."""
 
 Orders = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A number that JAX follows, as a function of the points (see `parametric`)."""
+
+    value: jax.core.Tracer
+
+    def __call__(self, points: Array) -> jax.Array:
+        return jnp.full(len(points), self.value)
+
 
 MANY, FEW = 16_384, 3
 """From so many points on, a function is tried at a few of them first: one that answers with a value
@@ -38,12 +52,31 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     _try_few(function, points, name)
     with explained(function, points, name):
         at = on_device(padded(np.asarray(points)))
-        results = jax.device_get(_compiled(function, tuple(gammas))(at))
+        results = jax.device_get(_program(function, tuple(gammas))(at))
     found = {}
     for gamma, value in zip(gammas, map(np.asarray, results), strict=True):
         what = f"the derivative {gamma} of {name}" if any(gamma) else name
         found[gamma] = check_values(value[: len(points)] if value.ndim else value, points, what)
     return found
+
+
+ALIKE = 3
+"""Functions of one text that are compiled; more of them differ in parameters only, which change
+again and again, so that their steps, compiled long ago, are taken one by one."""
+
+_MADE: WeakKeyDictionary[CodeType, WeakSet[Function]] = WeakKeyDictionary()
+"""Functions by their text."""
+
+
+def _program(
+    function: Function, gammas: tuple[Orders, ...]
+) -> Callable[[jax.Array], list[jax.Array]]:
+    if isinstance(function, FunctionType):
+        made = _MADE.setdefault(function.__code__, WeakSet())
+        made.add(function)
+        if len(made) > ALIKE:
+            return lambda x: [directional(function, gamma)(x) for gamma in gammas]
+    return _compiled(function, gammas)
 
 
 @lru_cache(maxsize=64)
