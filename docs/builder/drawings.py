@@ -70,7 +70,7 @@ def flow() -> str:
         box(620, 60, 130, 54, "Solution\na function u(x)", ORANGE),
         box(480, 180, 270, 54, "judged by another solution\nat points that neither has seen"),
         arrow(685, 114, 685, 178),
-        label(330, 200, "not good enough: cut subdomains, add features", 12),
+        label(300, 206, "not good enough: cut subdomains, add features", 12),
         f'<path d="M478 215 H75 V164" fill="none" stroke="{ORANGE}" stroke-width="1.6"/>',
         arrow(75, 170, 75, 156, ORANGE),
     )

@@ -37,7 +37,7 @@ ELSEWHERE = {
 """What links may lead to that is no text of its own, or another page's."""
 
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s]+)\)")
-SECTION = re.compile(r"^<!-- section (\S+): (.+?) -->$", re.M)
+SECTION = re.compile(r"^<!-- section (\S+): ([^\n]+?) -->(?:$|.*?<!-- end -->)", re.S | re.M)
 DRAWING = re.compile(r"^!\[(.*)\]\((\S+\.svg)\)$", re.M)
 NAME = re.compile(r"(?<!\[)`(ts\.(\w+)(?:\([^`]*\))?)`")
 
@@ -54,7 +54,7 @@ def sources() -> dict[str, str]:
 def write_pages(target: Path, executor: Executor) -> None:
     """Run what can be run and write all pages."""
     known = sources()
-    texts = {source: _with_sections(ROOT / source) for source in known}
+    texts = {source: with_sections(ROOT / source) for source in known}
     running = {
         source: executor.submit(run_blocks, found, target / "ran" / page)
         for source, page in known.items()
@@ -75,9 +75,9 @@ def write_pages(target: Path, executor: Executor) -> None:
     shutil.copy(SITE / "conf.py", target / "conf.py")
 
 
-def _with_sections(path: Path) -> str:
+def with_sections(path: Path) -> str:
     """With the sections of other texts that `<!-- section FILE: HEADING -->` asks for, without
-    their headings."""
+    their headings, in place of what stands there until `<!-- end -->`."""
 
     def taken(match: re.Match[str]) -> str:
         other = (path.parent / match[1]).resolve()

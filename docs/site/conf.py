@@ -3,7 +3,7 @@
 from tessella.version import __version__
 
 project = "tessella"
-author = "the tessella authors"
+author = "The tessella developers"
 release = version = __version__
 root_doc = "index"
 exclude_patterns = ["**/ran", "ran"]
@@ -21,14 +21,21 @@ html_theme = "pydata_sphinx_theme"
 html_title = "tessella"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_favicon = "_static/mark.svg"
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-pycon pre"
 copybutton_exclude = ".linenos, .gp, .go"
 html_theme_options = {
-    "logo": {"text": "tessella"},
+    "logo": {
+        "text": "tessella",
+        "image_light": "_static/mark.svg",
+        "image_dark": "_static/mark.svg",
+    },
     "navbar_align": "left",
-    "header_links_before_dropdown": 9,
+    "header_links_before_dropdown": 8,
+    "navbar_persistent": ["search-button"],
     "show_prev_next": True,
     "secondary_sidebar_items": ["page-toc"],
     "footer_start": ["copyright"],
@@ -36,4 +43,4 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-copyright = "the tessella authors, MIT licence"
+copyright = "The tessella developers, MIT licence"
