@@ -142,7 +142,7 @@ class Parametric:
 
     def __call__(self, theta: Any) -> jax.Array:
         """u at the points, (n,), or (n, operators) if several are asked for."""
-        return value_p.bind(self.numbers(theta), own=self)  # type: ignore[no-any-return]
+        return value_p.bind(self.numbers(theta), own=self)
 
     def solution(self, theta: Any) -> Solution:
         """All of u for one theta."""
