@@ -59,8 +59,10 @@ from tessella.solution.spectrum import Spectrum
 from tessella.solving.branches import branch
 from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
+from tessella.solving.identify import Identified, identify
 from tessella.solving.march import march
 from tessella.solving.method import Method
+from tessella.solving.parametric import Parametric, parametric
 from tessella.solving.several import solutions
 from tessella.solving.solve import solve
 from tessella.version import __version__
@@ -109,6 +111,7 @@ __all__ = [
     "Fields",
     "Grid",
     "HalfSpace",
+    "Identified",
     "Identity",
     "Implicit",
     "Initial",
@@ -124,6 +127,7 @@ __all__ = [
     "Neumann",
     "Normal",
     "NormalDerivative",
+    "Parametric",
     "Periodic",
     "PointCloud",
     "Polygon",
@@ -144,9 +148,11 @@ __all__ = [
     "factor",
     "fbpinn",
     "gallery",
+    "identify",
     "load",
     "march",
     "operator",
+    "parametric",
     "pinn",
     "solutions",
     "solve",

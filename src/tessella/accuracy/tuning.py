@@ -108,6 +108,9 @@ START = {1: 1, 2: 2, 3: 1}
 FEWEST, FEWEST_ON_SHAPES = {1: 4, 2: 2, 3: 2}, {1: 4, 2: 4, 3: 2}
 """Cells along the longest axis on which a refinement begins, by dimension."""
 
+BEGINNINGS = 2
+"""Times that a first plan is made finer where Newton's method cannot do with it."""
+
 STRIDE = 2
 """Rungs climbed at once, unless one is predicted to be enough."""
 

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, function_values
+from tessella.geometry.functions import Function, Orders, function_values, padded
 from tessella.machine.arrays import Array
 from tessella.problem.closures import closed, opened
 from tessella.problem.operator_function import (
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 KEPT = 24
 """Sets of points whose values a state remembers."""
-
-FEWEST = 256
-"""Points that a function is compiled for; from there on powers of two."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -215,13 +212,24 @@ def derivatives_of(
     state: Applied, problem: Problem, leaf: Nonlinear, keys: Sequence[Key], points: Array
 ) -> Array:
     """What a leaf asks of a state, (k, n)."""
-    axes, only = problem.domain.axes, problem.unknowns[0]
-    found = np.empty((len(keys), len(points)))
-    for row, (field, alpha) in zip(found, keys, strict=True):
-        orders = {axis: n for axis, n in zip(axes, alpha, strict=True) if n}
-        operator = D(**orders) if orders else Identity()
-        row[:] = state.apply(operator @ problem.unknown(field or leaf.field or only), points)
+    only, found = problem.unknowns[0], np.empty((len(keys), len(points)))
+    owners = [field or leaf.field or only for field, _ in keys]
+    at_once = getattr(state, "derivatives", None)
+    for name in dict.fromkeys(owners):
+        rows = [k for k, owner in enumerate(owners) if owner == name]
+        alphas = [keys[k][1] for k in rows]
+        if at_once is not None:
+            found[rows] = at_once(alphas, points, name)
+            continue
+        for k, alpha in zip(rows, alphas, strict=True):
+            found[k] = state.apply(derivative(problem, alpha, name), points)
     return found
+
+
+def derivative(problem: Problem, alpha: Orders, name: str) -> Operator:
+    """The operator that makes a derivative of an unknown."""
+    orders = {axis: n for axis, n in zip(problem.domain.axes, alpha, strict=True) if n}
+    return (D(**orders) if orders else Identity()) @ problem.unknown(name)
 
 
 def tangents(
@@ -231,9 +239,7 @@ def tangents(
     n = len(points)
     if not n:
         return np.zeros(0), np.zeros((len(keys), 0))
-    many = max(FEWEST, 1 << (n - 1).bit_length())
-    wide = np.concatenate([given, np.tile(given[:, -1:], many - n)], axis=1)
-    x = np.concatenate([points, np.tile(points[-1:], (many - n, 1))])
+    wide, x = np.ascontiguousarray(padded(given.T).T), padded(points)
     try:
         found = _by_program(leaf.function, axes, keys, wide, x)
     except jax.errors.TracerArrayConversionError:
@@ -322,7 +328,7 @@ def _differentiated(
     return values, backwards(jnp.ones_like(values))[0]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Slope:
     """dN/d(d_k) around a state, as a function of the points."""
 
@@ -365,7 +371,7 @@ class Tangent(Operator):
         return self.terms  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Remaining:
     """The right-hand side of a linearised statement, as a function of the points."""
 

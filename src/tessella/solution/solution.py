@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -17,6 +18,8 @@ from tessella.cells.basis import on_cells
 from tessella.cells.shaped import integral_points
 from tessella.geometry.box import Box
 from tessella.geometry.domain import real_numbers
+from tessella.geometry.functions import Orders
+from tessella.geometry.lattice import Gridded
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
@@ -27,13 +30,13 @@ from tessella.overlap.basis import AnyBasis, per_field
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
 from tessella.overlap.system import evaluate_all
-from tessella.problem.nonlinear import applied_to, classified, is_linear
+from tessella.problem.nonlinear import applied_to, classified, derivative, is_linear
 from tessella.problem.operators import Identity, Operator
-from tessella.problem.problem import Problem, Reference
+from tessella.problem.problem import Ansatz, Problem, Reference
 from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
 from tessella.solution.report import Report, error_norms
-from tessella.solution.superposition import superposed
+from tessella.solution.superposition import each_derivative, superposed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -89,6 +92,8 @@ class Solution(Sampled):
         if not is_linear(operator):
             return applied_to(operator, self, x, normals)
         x = self.problem.domain.wrapped(x)
+        if isinstance(points, Gridded) and not self.problem.domain.periodic:
+            x = points
         values = self.problem.lift(operator, x, normals)
         fields = self.problem.fields
         offset = 0
@@ -100,6 +105,25 @@ class Solution(Sampled):
                     values += superposed(level, own, x, symbol)
                 offset += level.columns
         return values
+
+    def derivatives(
+        self, alphas: Sequence[Orders], points: Array, field: str | None = None
+    ) -> Array:
+        """Several derivatives of an unknown at points of the domain, (derivatives, n); cheaper than
+        one by one."""
+        problem, x = self.problem, self.problem.domain.wrapped(points)
+        own = field or problem.unknowns[0]
+        if problem.domain.regions or problem.ansatz_of(own) != Ansatz():
+            each = [self.apply(derivative(problem, alpha, own), points) for alpha in alphas]
+            return np.stack(each)
+        found, offset = np.zeros((len(alphas), len(x))), 0
+        for name, basis in zip(problem.fields, per_field(self.basis, problem.fields), strict=True):
+            for level in basis.levels:
+                a = self.coefficients[offset : offset + level.columns]
+                if name == own:
+                    found += each_derivative(level, a, x, alphas)
+                offset += level.columns
+        return found
 
     def integral(self, operator: Operator | None = None) -> float:
         """The integral over the domain of an operator applied to the solution, by default of the

@@ -19,6 +19,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
+from tessella.accuracy.defects import in_cells
+from tessella.accuracy.marking import coarse_axes, split
 from tessella.accuracy.scales import degrees, total_degree, turning_rate
 from tessella.cells.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
@@ -26,14 +28,16 @@ from tessella.machine.arrays import Array
 from tessella.machine.progress import inner
 from tessella.machine.stopwatch import Stopwatch
 from tessella.problem.hard import stated
+from tessella.problem.nonlinear import Around, linearised
 from tessella.problem.problem import Problem
-from tessella.problem.slabs import TIME, slab_problem
+from tessella.problem.slabs import TIME, at_start, slab_problem
 from tessella.solution.marched import Marched
 from tessella.solution.report import Step
 from tessella.solving.march import finished, marches
 from tessella.solving.method import PATIENCE, Method
+from tessella.solving.newton import LostError
 from tessella.solving.plan import Plan, first_plan, planned
-from tessella.solving.walk import Trial, UnstableError, Walk
+from tessella.solving.walk import ENDS, Trial, Walk
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 
@@ -49,6 +53,9 @@ FEWEST = 3
 STIFF = 300.0
 """Where things fade, times that the finest part of the start does within the whole time, from which
 on it pays to march."""
+
+SHORTEST = 1e-5
+"""Part of the whole time that a slab has at the least."""
 
 STABLE = 0.75
 """Part of a cell that waves cross in a slab: losses grow by 1.0 per slab up to 0.8, by 1.1 at 1."""
@@ -86,6 +93,8 @@ def in_slabs(problem: Problem) -> Problem | None:
     soft = stated(problem)
     if soft is None or not marches(soft):
         return None
+    if not soft.linear:
+        return soft
     plan = first_plan(soft, PIECES)
     rate, oscillates = turning_rate(soft, _finest(soft, plan))
     duration = _duration(soft)
@@ -101,7 +110,8 @@ def step_to(
 ) -> tuple[Marched, bool, str]:
     """March to the tolerance: the solution, whether it is met, and why it ended."""
     assert method.tol is not None
-    way, before = _Stepping(problem, method, progress), math.inf
+    stepping = _Stepping if problem.linear else _Adapting
+    way, before = stepping(problem, method, progress), math.inf
     whole: Marched | None = None
     while True:
         marched = way.march()
@@ -148,8 +158,13 @@ class _Stepping:
         self.low, self.high = problem.domain.bounds[problem.domain.axis_index(TIME)]
         self.share = method.tol / SAFETY
         """What all slabs together may lose."""
-        plan = first_plan(self.blind, PIECES)
-        _, self.oscillates = turning_rate(self.blind, _finest(self.blind, plan))
+        self.sample = self.blind
+        """What is looked at for how fine and how fast things are; of a nonlinear problem that
+        linearised around its start."""
+        if not problem.linear:
+            self.sample = linearised(self.blind, Around(self.blind, at_start(self.blind)))
+        plan = first_plan(self.sample, PIECES)
+        _, self.oscillates = turning_rate(self.sample, _finest(self.blind, plan))
         self.first = self.steps_of(plan)
         self.steps: list[Step] = []
         self.last_plan: Plan | None = None
@@ -171,15 +186,8 @@ class _Stepping:
             try:
                 trial, steps = self.slab(walk, t, steps)
                 walk.keep(trial)
-            except UnstableError as error:
-                walk.drop_last()
-                reason, advice = f"unstable at t = {t:g}", f"{error}: check the conditions"
-                break
-            except (KeyboardInterrupt, MemoryError) as error:
-                if not walk.figures:
-                    raise
-                what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
-                reason, advice = f"{what} at t = {t:g}", f"kept until t = {t:g}"
+            except ENDS as error:
+                reason, advice = walk.stopped(error, f"at t = {t:g}", "check the conditions")
                 break
             if len(walk.figures) == 1:
                 self.first = steps
@@ -206,7 +214,11 @@ class _Stepping:
         slow = 0
         before = self.kept
         while True:
-            trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
+            try:
+                trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
+            except LostError:
+                steps = self.not_too_short(Steps(steps.plan, (self.bounds(t, steps)[1] - t) / 2))
+                continue
             lost = trial.lost * walk.part(trial)
             may = self.allowance(walk, t, steps) * (LENIENT if walk.figures else 1.0)
             if not walk.figures or lost > may:
@@ -226,7 +238,15 @@ class _Stepping:
                 self.least = WORTH_MORE * best[0]
                 self.kept = best[2]
                 return best[1:]
-            steps = self.finer(steps, trial, lost, may)
+            steps = self.not_too_short(self.finer(steps, trial, lost, may))
+
+    def not_too_short(self, steps: Steps) -> Steps:
+        if steps.length >= SHORTEST * (self.high - self.low):
+            return steps
+        raise LostError(
+            f"slabs of {steps.length:.1e} are not short enough: the solution may cease to exist "
+            f"there, or not be smooth"
+        )
 
     def bounds(self, t: float, steps: Steps) -> tuple[float, float]:
         """Slabs of equal length to the end, about as long as chosen."""
@@ -303,8 +323,9 @@ class _Stepping:
         """Slabs of one cell in time, as thick as its features resolve: the waves that cells hold,
         or where things fade the finest that there are at the start."""
         plan = Plan((*self.at_least_two(list(plan.subdomains[:-1])), 1), rung=plan.rung)
-        finest = _finest if self.oscillates else _at_start
-        rate, _ = turning_rate(self.blind, finest(self.blind, plan))
+        sample = self.sample
+        finest = _finest if self.oscillates and sample.linear else _at_start
+        rate, _ = turning_rate(sample, finest(sample, plan))
         return Steps(plan, min(self.high - self.low, _length(self.blind, plan, rate)))
 
     def at_least_two(self, counts: list[int]) -> list[int]:
@@ -334,6 +355,37 @@ class _Stepping:
                 count=plan.count,
             )
         )
+
+
+class _Adapting(_Stepping):
+    """The same where problems are not linear: slabs are as long as the solution takes to change,
+    and cells are split where it is steep."""
+
+    def following(self, walk: Walk, steps: Steps, trial: Trial) -> Steps:
+        lost = trial.lost * walk.part(trial)
+        spare = self.allowance(walk, trial.bounds[0], steps) / max(EASY * lost, 1e-300)
+        order = tuning.FILLED * total_degree(steps.plan.features, len(steps.plan.slabs))
+        factor = min(2.0, spare ** (1 / order))
+        return steps if factor < LONGER else steps._replace(length=factor * steps.length)
+
+    def finer(self, steps: Steps, trial: Trial, lost: float, may: float) -> Steps:
+        """Richer cells if those are enough, shorter slabs if the solution changes too fast in them,
+        smaller cells where it is poor."""
+        plan, d = steps.plan, len(steps.plan.slabs)
+        ladder, gain = tuning.FEATURES[d], self._gain(steps, trial)
+        for rung in range(plan.rung + 1, len(ladder)):
+            more = ladder[rung] ** (1 / d) - plan.features ** (1 / d)
+            if ladder[rung] <= tuning.RICHEST[d] and lost * math.exp(-gain * more) <= may / 2:
+                return Steps(dataclasses.replace(plan, rung=rung), steps.length)
+        solution, time_axis = trial.solution, d - 1
+        axes, tiling = coarse_axes(solution), solution.basis.decomposition
+        length = steps.length / 2 if time_axis in axes else steps.length
+        space = tuple(axis for axis in axes if axis != time_axis)
+        if space:
+            assert isinstance(tiling, Tiling)
+            found = split(tiling, in_cells(solution, trial.seen.rows), space)
+            plan = plan.finer(space) if found is None else plan.tiled(found)
+        return Steps(plan, length)
 
 
 def _finest(problem: Problem, plan: Plan) -> Array:

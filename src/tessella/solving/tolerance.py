@@ -48,7 +48,7 @@ from tessella.problem.determined import (
     leaves_open,
     missing_conditions,
 )
-from tessella.problem.nonlinear import typical
+from tessella.problem.nonlinear import Around, linearised, typical
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied
 from tessella.solution.report import Step, error_norms
@@ -85,10 +85,13 @@ def refine(
     patience: float = 120.0,
     progress: Progress | None = None,
     norm: str = MEAN,
+    sample: Problem | None = None,
 ) -> Refined:
-    """Solve to an estimated mean or largest error of `tol`, within about `patience` seconds."""
+    """Solve to an estimated mean or largest error of `tol`, within about `patience` seconds. A
+    nonlinear problem comes with a linear `sample` of its kind."""
     check(problem, tol)
     walk = _Walk(dataclasses.replace(problem, exact=None), tol, engine, patience, progress, norm)
+    walk.sample = sample
     try:
         reason = walk.go()
     except (OutOfTimeError, MemoryError, KeyboardInterrupt, LostError, ValueError) as error:
@@ -161,6 +164,7 @@ class _Walk:
     last: Solution
     seen: Look
     best_seen: Look
+    sample: Problem | None = None
 
     def __init__(
         self,
@@ -203,8 +207,7 @@ class _Walk:
 
     def go(self) -> str:
         """Refine until the tolerance is met; else the reason why not."""
-        plan = first_plan(typical(self.problem))
-        self._take(plan, "start")
+        plan = self._begun(first_plan(self.sample or self.problem))
         tuned, smooth = False, True
         while not self.met:
             richer = plan.richer(self._rungs()) if smooth else None
@@ -224,6 +227,17 @@ class _Walk:
             if smooth and ((self.met and self.far) or exhausted):
                 plan, tuned = self._tuned(plan), True
         return ""
+
+    def _begun(self, plan: Plan) -> Plan:
+        """The first plan, or a finer one where Newton's method cannot do with it."""
+        for _ in range(tuning.BEGINNINGS):
+            try:
+                self._take(plan, "start")
+                return plan
+            except LostError:
+                plan = plan.finer(tuple(range(len(plan.slabs))))
+        self._take(plan, "start")
+        return plan
 
     def reached(self) -> str:
         what = "estimated largest error" if self.norm == LARGEST else "estimated error"
@@ -416,7 +430,8 @@ def solve_to(
         problem.exact_values(few)  # shows a bad one before the work
     quiet = nullcontext() if overdetermined(problem) else single_threaded_blas()
     with watch.phase("solve"), on_the_cpu(True), quiet:
-        found = refine(problem, method.tol, engine, patience, progress, method.norm or MEAN)
+        sample = None if start is None else linearised(problem, Around(problem, start))
+        found = refine(problem, method.tol, engine, patience, progress, method.norm or MEAN, sample)
     solution = dataclasses.replace(found.solution, problem=problem)
     with watch.phase("measure"):
         at = test_points(problem, solution.basis, method.test_grid)

@@ -8,6 +8,7 @@ shows how losses grow or fade.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from tessella.accuracy.estimate import (
     apart,
     at_end,
     compare,
+    glance,
     largest_error,
     look,
     own_error,
@@ -32,15 +34,16 @@ from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
-from tessella.problem.nonlinear import original
+from tessella.problem.nonlinear import Remaining, original
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.slabs import AtEnd, Continued, at_start, slab_problem, starts
+from tessella.problem.statement import Applied
 from tessella.solution.marched import Slab
-from tessella.solution.report import unit
+from tessella.solution.report import error_norms, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, substitute
 from tessella.solving.method import Method
-from tessella.solving.newton import Newton, around_itself
+from tessella.solving.newton import BALANCE, TOLERANCE, LostError, Newton, around_itself
 from tessella.solving.ways import Factors, Parts, way
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
@@ -59,10 +62,16 @@ class UnstableError(ArithmeticError):
     """A march whose errors feed on themselves."""
 
 
+ENDS = (UnstableError, LostError, KeyboardInterrupt, MemoryError)
+"""What ends a march that keeps its slabs (see `Walk.stopped`)."""
+
+
 class Track:
     """One discretisation after the other, with the factors of the last one at hand."""
 
-    def __init__(self) -> None:
+    def __init__(self, tolerance: float = TOLERANCE) -> None:
+        self.tolerance = tolerance
+        """Of Newton's method, where slabs are nonlinear."""
         self.ready: Factors | None = None
         self.parts: Parts | None = None
         self.length = 0.0
@@ -76,13 +85,22 @@ class Track:
         before: Solution | None,
         test_grid: Grid | None = None,
         progress: Progress | None = None,
+        near: Solution | None = None,
     ) -> tuple[Solution, bool]:
-        """The slab that follows `before`, and whether the last factors were those of its matrix."""
+        """The slab that follows `before`, and whether the last factors were those of its matrix. A
+        nonlinear one is iterated on from a solution `near` it, if there is any."""
         watch, length = Stopwatch(), bounds[1] - bounds[0]
         slab = slab_problem(problem, bounds, before)
         basis = parts.basis.moved(slab.domain)
         if not slab.linear:
-            found = self._iterated(slab, dataclasses.replace(parts, basis=basis), before, progress)
+            first = near or (at_start(slab) if before is None else AtEnd(before))
+            found = self._iterated(slab, dataclasses.replace(parts, basis=basis), first, progress)
+            samples = exact_samples(slab, basis, test_grid)
+            if samples is not None:
+                error = error_norms(found(samples[0]), samples[1])
+                found = dataclasses.replace(
+                    found, report=dataclasses.replace(found.report, error=error)
+                )
             self.parts, self.length = parts, length
             return found, False
         with watch.phase("assemble"):
@@ -104,13 +122,12 @@ class Track:
         return dataclasses.replace(found, report=report), reused
 
     def _iterated(
-        self, slab: Problem, parts: Parts, before: Solution | None, progress: Progress | None
+        self, slab: Problem, parts: Parts, first: Applied, progress: Progress | None
     ) -> Solution:
-        """A nonlinear slab, from the end of the one before or from its initial data."""
-        newton = Newton(slab, parts, progress=progress)
-        found = newton.go(at_start(slab) if before is None else AtEnd(before))
+        newton = Newton(slab, parts, self.tolerance, progress=progress)
+        found = newton.go(first)
         if not found.converged:
-            raise UnstableError(found.reason)
+            raise LostError(found.reason)
         self.ready = newton.ready.factors
         report = dataclasses.replace(
             found.solution.report, seconds=newton.watch.total(), peak_memory_mib=peak_mib()
@@ -143,6 +160,14 @@ class Trial(NamedTuple):
         return np.where(size > 0, spread, 0.0)
 
     @property
+    def residual(self) -> float:
+        """Root of the loss where the slab is looked at, or else at its own points."""
+        if self.seen.defects:
+            return self.seen.loss
+        report = self.solution.report
+        return math.sqrt(sum(report.weights[n] * r**2 for n, r in report.residual.items()))
+
+    @property
     def error(self) -> float:
         """Of the slab, everything before left out."""
         return 0.0 if self.judged is None else own_error(self.judged)
@@ -164,7 +189,8 @@ class Walk:
         per_axis = SAMPLES.get(problem.domain.dimension, 6)
         self.test_grid = method.test_grid or Grid(points_per_axis=per_axis)
         self.estimate, self.progress = method.estimate, progress
-        self.fine, self.coarse = Track(), Track()
+        tolerance = TOLERANCE if method.tol is None else max(BALANCE * method.tol, TOLERANCE / 10)
+        self.fine, self.coarse = Track(tolerance), Track(tolerance)
         self.half: tuple[Parts, Parts] | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
@@ -192,15 +218,15 @@ class Walk:
         solution, reused = self.fine.solve(
             self.problem, bounds, parts, self.last, self.test_grid, self.progress
         )
-        source = sampler(solution.problem, solution.basis)
+        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
         half, share = self._poorer(parts), tuning.IN_A_SLAB
         if half is None:
-            rows = held_out(solution.problem, peaked=False, share=share, source=source)
-            return Trial(bounds, parts, solution, reused, look(solution, rows), start)
-        rows = held_out(solution.problem, share=share, source=source)
+            rows = held_out(stated, peaked=False, share=share, source=source)
+            return Trial(bounds, parts, solution, reused, glance(solution, rows), start)
+        rows = held_out(stated, share=share, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
-        poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last)
+        poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last, near=solution)
         judged = compare(seen, look(poorer, seen.rows))
         return trial._replace(poorer=poorer, judged=judged, apart=at_end(seen, poorer))
 
@@ -217,11 +243,11 @@ class Walk:
         self.solutions.append(
             dataclasses.replace(own, problem=original(own.problem), report=report)
         )
-        misfits = {defect.rows.source.name: defect.missed for defect in trial.seen.defects}
+        misfits = {d.rows.source.name: d.missed for d in trial.seen.defects} or report.residual
         self.figures.append(
             Slab(
                 trial.bounds[1],
-                trial.seen.loss,
+                trial.residual,
                 {c.name: misfits[c.name] for c in starts(trial.solution.problem)},
                 guess and guess.mean,
                 report.error,
@@ -234,17 +260,26 @@ class Walk:
         )
         self._check_size(trial.seen)
 
-    def drop_last(self) -> None:
-        self.solutions.pop()
-        self.figures.pop()
+    def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
+        """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
+        if isinstance(error, UnstableError):
+            self.solutions.pop()
+            self.figures.pop()
+            return f"unstable {where}", f"{error}: {remedy}"
+        if not self.figures:
+            raise error
+        if isinstance(error, LostError):
+            return f"lost {where}", f"{error}; or take shorter slabs"
+        what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
+        return f"{what} {where}", f"kept until t = {self.figures[-1].end:g}"
 
     def _check_size(self, seen: Look) -> None:
         """Stop a march whose solution grows beyond its first size and that of all data."""
         size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
         given = [
-            defect.given
-            for defect in seen.defects
-            if not isinstance(defect.rows.source.given, Continued)
+            float(np.max(np.abs(rows.source.values(rows.points))))
+            for rows in seen.rows
+            if not isinstance(rows.source.given, Continued | Remaining) and len(rows.points)
         ]
         self.known = max(self.known, *given, size if len(self.figures) == 1 else 0.0)
         if not size <= BLOWN_UP * max(self.known, 1e-300):
@@ -283,7 +318,9 @@ class Walk:
         assert half is not None
         stray = trial.poorer
         if self.stray is not None:
-            stray, _ = self.coarse.solve(self.blind, trial.bounds, half, self.stray)
+            stray, _ = self.coarse.solve(
+                self.blind, trial.bounds, half, self.stray, near=trial.poorer
+            )
         assert stray is not None
         self.stray = stray
         self.missed = max(self.missed, trial.judged.missed)
