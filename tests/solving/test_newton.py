@@ -190,6 +190,27 @@ def test_a_full_step_that_diverges_is_damped():
     assert np.max(np.abs(found.residual(X))) < 1e-5
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_damping_does_not_reach_comes_to_rest_in_time(sign):
+    """A layer; the sign of the equation is the user's choice."""
+    layer = ts.Equation(lambda d, x: sign * (-0.1 * d(x=2) + d() * d(x=1) - d()))
+    ends = [ts.Dirichlet(1.0, on="xmin"), ts.Dirichlet(1.5, on="xmax")]
+    found = ts.solve(ts.Problem(LINE, layer, ends), **CELLS)
+    kinds = [step.kind for step in found.report.newton]
+    assert found.report.stop_reason == FOUND and "time" in kinds
+    assert kinds[-1] != "time" and found.report.newton[-1].size < 1e-7
+    assert np.max(np.abs(found.residual(X))) < 1e-5
+    assert "[" in dict(found.report.lines())["newton"]
+
+
+def test_a_poor_basis_ends_in_small_corrections_not_in_failure():
+    """Layers that the basis does not resolve: least squares that miss something."""
+    thin = ts.Equation(lambda d, x: -0.01 * d(x=2) + d() * d(x=1) - d())
+    ends = [ts.Dirichlet(1.0, on="xmin"), ts.Dirichlet(1.5, on="xmax")]
+    found = ts.solve(ts.Problem(LINE, thin, ends), tol=1e-6).report
+    assert found.stop_reason == "tolerance met"
+
+
 def test_different_starts_lead_to_different_solutions():
     """Bratu's problem has two."""
     low = ts.solve(bratu(1.0), **CELLS)

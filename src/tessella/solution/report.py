@@ -60,9 +60,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Correction:
-    """A step of Newton's method: `kind` "newton" with new factors or "chord" with those at hand;
-    how large the correction was in parts of the solution's spread, and by which factor it was
-    damped."""
+    """A step of Newton's method: `kind` "newton" with new factors, "chord" with those at hand, or
+    "time" where time was added to the equations; how large the correction was in parts of the
+    solution's spread, and by which factor it was damped."""
 
     kind: str
     size: float
@@ -309,12 +309,13 @@ class Report:
 
 
 def _corrections(steps: tuple[Correction, ...]) -> str:
-    """Newton's way in a line: a chord step in brackets, a damped one with its factor."""
-    said = []
+    """Newton's way in a line: a chord step in brackets, a damped one with its factor, one in
+    pseudo-time in square brackets."""
+    said, marks = [], {"newton": "{}", "chord": "({})", "time": "[{}]"}
     for step in steps:
         size = f"{step.size:.1e}" + (f" x {step.damping:.2g}" if step.damping < 1 else "")
-        said.append(f"({size})" if step.kind == "chord" else size)
-    count = sum(step.kind == "newton" for step in steps)
+        said.append(marks[step.kind].format(size))
+    count = sum(step.kind != "chord" for step in steps)
     return f"{count} linearisations; corrections {', '.join(said)}"
 
 

@@ -48,6 +48,7 @@ from tessella.solving.algorithm import exact_samples, report_of
 from tessella.solving.method import Method
 from tessella.solving.places import Places, places_of, right_of, right_with
 from tessella.solving.plan import Plan, planned
+from tessella.solving.pseudo_time import relaxed
 from tessella.solving.ways import Factors, Found, Parts, way
 
 TOLERANCE = 1e-11
@@ -70,6 +71,10 @@ CHORDS = 3
 
 FLOOR = 1e-6
 """Corrections below this that fall no more are what rounding and the basis leave."""
+
+STALLED = 1e-4
+"""Corrections below this that fall for no damping are what a poor basis leaves: least squares that
+miss something are moved a little by every linearisation."""
 
 FLAT = 1e-3
 """A spread below this part of the size says little about corrections."""
@@ -155,6 +160,9 @@ class Newton:
     problem: Problem
     parts: Parts
     tolerance: float = TOLERANCE
+    relaxes: bool = False
+    """Whether time is added to the equations where nothing else helps. A start that is near a
+    solution asks for that one, and not for where time leads."""
     progress: Progress | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
     steps: list[Correction] = field(default_factory=list)
@@ -164,20 +172,42 @@ class Newton:
         self.points = sampler(self.problem, self.parts.basis).scatter(POINTS, draw)
 
     def go(self, start: Applied) -> Iterated:
-        """From a start to a solution."""
+        """From a start to a solution; if that fails, by way of pseudo-time."""
+        self.widest = 0.0, start
+        last, reason = self._from(start)
+        if reason and self.relaxes:
+            slow = relaxed(self, start)
+            if slow is not None:
+                last, reason = self._from(slow)
+            if reason and self.steps[-1].kind == "time":
+                reason += ", and with time added to the equations they do not come to rest"
+        if not reason:
+            assert last is not None
+            return Iterated(self._reported(last), True, "")
+        return self._given_up(reason, start, last)
+
+    def _from(self, start: Applied) -> tuple[Applied | None, str]:
+        """The last iterate after a start, and the reason if it is no solution."""
         last = start if self._in_basis(start) else None
-        here, ahead, self.widest = Around(self.problem, start), 1.0, (0.0, start)
+        here, ahead = Around(self.problem, start), 1.0
         try:
             for _ in range(STEPS):
-                there, ahead, converged = self._step(here, ahead)
-                last = there.state
+                here, ahead, converged = self._step(here, ahead)
+                last = here.state
                 if converged:
-                    return Iterated(self._reported(last), True, "")
-                here = there
-            reason = f"no convergence in {STEPS} linearisations"
+                    return last, ""
         except LostError as error:
-            reason = str(error)
-        return self._given_up(reason, start, last)
+            return last, str(error)
+        return last, f"no convergence in {STEPS} linearisations"
+
+    def step_in_time(self, here: Around, linear: Problem) -> tuple[Solution, float]:
+        """The solution of a problem linearised around a state, and how far away it is."""
+        full = self._solved(self._factored(linear))
+        now, new = self._values(here.state), self._values(full)
+        self.scale = _scale(new)
+        size = self._size(new - now)
+        self._note("time", size)
+        return full, size
 
     def _given_up(self, reason: str, start: Applied, last: Applied | None) -> Iterated:
         """The last good iterate as the basis has it, with what it misses of the problem itself."""
@@ -244,6 +274,8 @@ class Newton:
             damping = min(damping / 2, max(best, damping / 10))
             if damping < SMALLEST:
                 self._note("newton", size, damping)
+                if size < STALLED:
+                    return Around(self.problem, full), 1.0, True
                 raise LostError("corrections no longer fall however much they are damped")
         self._note("newton", size, damping)
         if damping < 1 or small > CHORD * size:
@@ -388,7 +420,8 @@ def iterate(
     watch, parts = Stopwatch(), method.parts(problem)
     blind = dataclasses.replace(problem, exact=None)
     samples = exact_samples(problem, parts.basis, method.test_grid)
-    newton = Newton(blind, parts, progress=progress, watch=watch)
+    relaxes = isinstance(start, Guess)
+    newton = Newton(blind, parts, relaxes=relaxes, progress=progress, watch=watch)
     found = newton.go(start)
     own = found.solution
     told: dict[str, Any] = {}
@@ -441,10 +474,14 @@ class Iterating:
     state: Applied
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        self.relaxes = isinstance(self.state, Guess)
+
     def __call__(self, problem: Problem, plan: Plan) -> Solution:
         assert self.method.tol is not None
         parts = planned(problem, plan, self.method)
-        newton = Newton(problem, parts, max(BALANCE * self.method.tol, TOLERANCE / 10))
+        tolerance = max(BALANCE * self.method.tol, TOLERANCE / 10)
+        newton = Newton(problem, parts, tolerance, self.relaxes)
         found = newton.go(self.state)
         self.reason = found.reason
         if not found.converged:
