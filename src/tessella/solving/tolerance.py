@@ -235,6 +235,8 @@ class _Walk:
                 self._take(plan, "start")
                 return plan
             except LostError:
+                if self._spent() > self.patience / 4:
+                    raise
                 plan = plan.finer(tuple(range(len(plan.slabs))))
         self._take(plan, "start")
         return plan
