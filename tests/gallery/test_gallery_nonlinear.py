@@ -9,7 +9,8 @@ from tessella.gallery.flows import KOVASZNAY, STEADY_BURGERS
 from tessella.gallery.large_deformation import MINIMAL_SURFACE, NEO_HOOKEAN, P_LAPLACE
 from tessella.gallery.reactions import CUBIC_POISSON, NONLINEAR_HELMHOLTZ, QUADRATIC_POISSON
 from tessella.geometry.functions import function_values
-from tessella.problem.nonlinear import Guess, applied_to
+from tessella.problem.nonlinear import applied_to
+from tessella.problem.states import Guess
 
 EXACT = [
     CUBIC_POISSON,

@@ -10,7 +10,7 @@ import pytest
 from scipy.optimize import brentq
 
 import tessella as ts
-from tessella.problem.nonlinear import NotDifferentiableError
+from tessella.problem.tangents import NotDifferentiableError
 from tessella.solving.newton import FOUND, GIVEN_UP
 
 LINE = ts.Box(x=(0, 1))

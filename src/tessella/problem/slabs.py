@@ -17,10 +17,10 @@ from tessella.geometry.functions import Function, Orders, derivatives
 from tessella.geometry.lattice import Gridded, Places
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
-from tessella.problem.nonlinear import Guess
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.statement import Applied
+from tessella.problem.states import Guess
 
 TIME, START, END = "t", "tmin", "tmax"
 

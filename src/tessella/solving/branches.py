@@ -20,15 +20,16 @@ import numpy as np
 from tessella.accuracy.held_out import SEED
 from tessella.machine.progress import Progress, Shown, attended
 from tessella.machine.stopwatch import Stopwatch
-from tessella.problem.nonlinear import NotDifferentiableError
 from tessella.problem.problem import Problem
+from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.branch import CROSSING, FOLD, Branch, BranchPoint, Singular
 from tessella.solution.solution import Solution
 from tessella.solving.bordered import Bordered, Spot
 from tessella.solving.continuation import ProblemOf, check_family, stated
 from tessella.solving.method import Method, with_choices
-from tessella.solving.newton import GIVEN_UP, LostError, Newton, iterate, started
+from tessella.solving.newton import GIVEN_UP, LostError, Newton, iterate
 from tessella.solving.plan import on_basis
+from tessella.solving.starts import started
 from tessella.solving.tolerance import solve_to
 from tessella.solving.ways import Parts
 

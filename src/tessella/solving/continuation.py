@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from tessella.problem.between import Between
-from tessella.problem.nonlinear import NotDifferentiableError
 from tessella.problem.problem import Problem
+from tessella.problem.states import Mixed
+from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.report import Reached
 from tessella.solution.solution import Solution
 from tessella.solving.newton import GIVEN_UP, REMEDY
@@ -98,7 +98,7 @@ class Continuation:
         if len(self.known) == 1:
             return second
         before, first = self.known[0]
-        return Between(first, second, (value - before) / (after - before))
+        return Mixed(first, second, (value - before) / (after - before))
 
     def _stuck(self, reason: str) -> Solution:
         """What was reached, and why not more."""

@@ -14,7 +14,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,20 +27,12 @@ from tessella.machine.progress import Progress
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.factored import Watching
-from tessella.problem.between import Between
 from tessella.problem.determined import contradictions, missing_conditions
-from tessella.problem.nonlinear import (
-    Around,
-    Guess,
-    NotDifferentiableError,
-    derivatives_of,
-    is_linear,
-    linearised,
-    nonlinear_leaves,
-    rest,
-)
+from tessella.problem.nonlinear import Around, is_linear, linearised, rest
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied, Statement
+from tessella.problem.states import Guess, Mixed
+from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.report import Correction, error_norms, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, report_of
@@ -111,48 +102,6 @@ class LostError(ArithmeticError):
     last: Solution | None = None
 
 
-def started(problem: Problem, start: Any) -> Applied:
-    """A start as a state: a solution, or numbers and functions, of several unknowns by name."""
-    if start is None:
-        start = 0.0
-    if hasattr(start, "apply") and hasattr(start, "problem"):
-        if tuple(start.problem.unknowns) != tuple(problem.unknowns):
-            raise ValueError(
-                f"start is a solution for {', '.join(start.problem.unknowns)}, but the unknowns "
-                f"are {', '.join(problem.unknowns)}"
-            )
-        ours, theirs = problem.domain, start.problem.domain
-        if ours.axes != theirs.axes or np.any(
-            (theirs.lower > ours.lower) | (theirs.upper < ours.upper)
-        ):
-            raise ValueError(
-                f"start is a solution on {theirs!r}, which does not cover {ours!r}: give a "
-                f"function of the points"
-            )
-        return start
-    given = start if isinstance(start, Mapping) else dict.fromkeys(problem.unknowns, start)
-    for name, own in given.items():
-        if name not in problem.unknowns:
-            raise ValueError(
-                f"start has the unknown {name!r}, but there are {', '.join(problem.unknowns)}"
-            )
-        if isinstance(own, type) or not (isinstance(own, Real) or callable(own)):
-            raise TypeError(
-                f"start of {name!r} must be a number, a function of the points or a solution, got "
-                f"{own!r}"
-            )
-        if isinstance(own, Real) and not math.isfinite(own):
-            raise ValueError(f"start of {name!r} must be finite, got {own!r}")
-    guess = Guess(problem, {name: given.get(name, 0.0) for name in problem.unknowns})
-    few = problem.domain.scatter(8, np.random.default_rng(0))
-    for leaf in nonlinear_leaves(problem):
-        try:
-            derivatives_of(guess, problem, leaf, leaf.keys(problem.domain.axes), few)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"start fails, {error}") from error
-    return guess
-
-
 @dataclass
 class Newton:
     """Newton's method in one basis."""
@@ -211,7 +160,7 @@ class Newton:
 
     def _given_up(self, reason: str, start: Applied, last: Applied | None) -> Iterated:
         """The last good iterate as the basis has it, with what it misses of the problem itself."""
-        last = last.second if isinstance(last, Between) else last
+        last = last.second if isinstance(last, Mixed) else last
         own = self._reported(self.full if last is None else last)
         missed = defects(own, held_out(self.problem, peaked=False))
         residual = {found.rows.source.name: found.missed for found in missed}
@@ -360,12 +309,12 @@ class Newton:
     def _damped(self, state: Applied, full: Solution, damping: float) -> Applied:
         """A part of the way from a state to Newton's iterate. A start that the basis does not hold
         keeps its share of what follows."""
-        if isinstance(state, Between):
+        if isinstance(state, Mixed):
             share = 1 - (1 - damping) * (1 - state.share)
             second = self._damped(state.second, full, damping / share)
-            return Between(state.first, second, share)
+            return Mixed(state.first, second, share)
         if not self._in_basis(state):
-            return Between(state, full, damping)
+            return Mixed(state, full, damping)
         assert isinstance(state, Solution)
         mixed = state.coefficients + damping * (full.coefficients - state.coefficients)
         return dataclasses.replace(full, coefficients=mixed)

@@ -17,10 +17,11 @@ import numpy as np
 
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
-from tessella.problem.nonlinear import Around, NotDifferentiableError, linearised
+from tessella.problem.nonlinear import Around, linearised
 from tessella.problem.operators import Operator, Scaled, Sum
 from tessella.problem.problem import Equation, Problem
 from tessella.problem.statement import Applied
+from tessella.problem.tangents import NotDifferentiableError
 
 if TYPE_CHECKING:
     from tessella.solving.newton import Newton
