@@ -42,9 +42,9 @@ BEND = 0.9
 TURNS = 8
 """Solves at most for the place of a fold or bifurcation."""
 
-NEAR = {FOLD: 1e-5, CROSSING: 1e-5}
-"""How far the direction, or the eigenvalue, must fall for it; at a fold the parameter's error is
-about the square of that."""
+NEAR, ROUGHLY = 1e-5, 0.2
+"""How far the direction, or the eigenvalue, must fall: to be done, and to be zero somewhere at all.
+At a fold the parameter's error is about the square of that."""
 
 SPREAD = 400
 """Points of a solution's root mean square."""
@@ -151,7 +151,7 @@ def _refined(
 
 
 def _eigenvalue(number: int, spot: Spot) -> float:
-    return float(spot.spectrum[number])
+    return float(spot.spectrum[number]) if number < len(spot.spectrum) else math.inf
 
 
 Measure = tuple[str, Callable[[Solution], float]]
@@ -251,29 +251,35 @@ class Walk:
         """What is singular between two points: a fold where the parameter turns back, else what
         changes the sign of an eigenvalue."""
         if before.sign != after.sign:
-            found = self._found(before, after, lambda spot: self.bordered.direction(spot)[1], FOLD)
-            return [found]
+            pace = self._found(before, after, lambda spot: self.bordered.direction(spot)[1], FOLD)
+            return [pace] if pace else []
         crossed = range(*sorted((before.negative, after.negative)))
-        return [self._found(before, after, partial(_eigenvalue, k), CROSSING) for k in crossed]
+        each = [self._found(before, after, partial(_eigenvalue, k), CROSSING) for k in crossed]
+        return [one for one in each if one]
 
     def _found(
         self, before: Spot, after: Spot, function: Callable[[Spot], float], kind: str
-    ) -> Singular:
-        """The place where a function of the points vanishes, by secants along the branch."""
+    ) -> Singular | None:
+        """The place where a function of the points vanishes, by secants along the branch; none if
+        it does not, as where two eigenvalues turn from complex to negative ones."""
         whole = self.bordered.distance(before, after.a, after.parameter)
         near, far = (0.0, before), (whole, after)
-        wanted = NEAR[kind] * max(abs(function(before)), abs(function(after)))
+        size = max(abs(function(before)), abs(function(after)))
         for _ in range(TURNS):
             (s, one), (other, two) = near, far
             p, q = function(one), function(two)
-            length = s - p * (other - s) / (q - p)
+            length = s - p * (other - s) / (q - p) if p != q else math.nan
+            if not 0 < length < 2 * whole:
+                break
             try:
                 here = self._followed(before, length)
             except (LostError, NotDifferentiableError):
                 break
             near, far = min(near, far, key=lambda own: abs(function(own[1]))), (length, here)
-            if abs(function(here)) < wanted or not 0 < length < 2 * whole:
+            if abs(function(here)) < NEAR * size:
                 break
         best = min(near[1], far[1], key=lambda spot: abs(function(spot)))
+        if not abs(function(best)) < ROUGHLY * size:
+            return None
         point = self._point(best, 0)
         return Singular(kind, best.parameter, point.measure, point.solution)
