@@ -37,10 +37,11 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
         if not plain:
             _try_few(function, points, function_name(function))
         with explained(function, points, function_name(function)):
-            results = _compiled(function, tuple(higher))(on_device(points))
+            results = _compiled(function, tuple(higher))(on_device(padded(points)))
         for gamma, value in zip(higher, results, strict=True):
             what = f"the derivative {gamma} of {function_name(function)}"
-            found[gamma] = check_values(np.asarray(value), points, what)
+            own = np.asarray(value)
+            found[gamma] = check_values(own[: len(points)] if own.ndim else own, points, what)
     return found
 
 
@@ -50,6 +51,21 @@ def _compiled(
 ) -> Callable[[jax.Array], list[jax.Array]]:
     """All these derivatives in one program, kept so that solving again does not compile again."""
     return jax.jit(lambda x: [directional(function, gamma)(x) for gamma in gammas])
+
+
+FEWEST = 64
+"""Points that a program is compiled for, at the least."""
+
+
+def padded(points: Array) -> Array:
+    """The points with the last one repeated until their number has three binary digits followed by
+    zeros, so that a few programs serve all numbers of points."""
+    n = max(len(points), FEWEST)
+    unit = 1 << max(n.bit_length() - 3, 0)
+    more = -(-n // unit) * unit - len(points)
+    if not more or not len(points):
+        return points
+    return np.concatenate([points, np.broadcast_to(points[-1:], (more, *points.shape[1:]))])
 
 
 def directional(function: Function, gamma: Orders) -> Function:

@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, Orders, function_values
+from tessella.geometry.functions import Function, Orders, function_values, padded
 from tessella.machine.arrays import Array
 from tessella.problem.closures import closed, opened
 from tessella.problem.operator_function import (
@@ -49,9 +49,6 @@ if TYPE_CHECKING:
 
 KEPT = 24
 """Sets of points whose values a state remembers."""
-
-FEWEST = 256
-"""Points that a function is compiled for; from there on powers of two."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,9 +239,7 @@ def tangents(
     n = len(points)
     if not n:
         return np.zeros(0), np.zeros((len(keys), 0))
-    many = max(FEWEST, 1 << (n - 1).bit_length())
-    wide = np.concatenate([given, np.tile(given[:, -1:], many - n)], axis=1)
-    x = np.concatenate([points, np.tile(points[-1:], (many - n, 1))])
+    wide, x = np.ascontiguousarray(padded(given.T).T), padded(points)
     try:
         found = _by_program(leaf.function, axes, keys, wide, x)
     except jax.errors.TracerArrayConversionError:
@@ -252,7 +247,7 @@ def tangents(
         try:
             found = _differentiated(leaf.function, axes, keys, jnp.asarray(wide), x)
         except jax.errors.TracerArrayConversionError:
-            raise TypeError(
+            raise NotDifferentiableError(
                 f"the operator function {leaf.name!r} must be differentiated by d, which needs "
                 f"jax.numpy inside it: replace NumPy calls such as np.exp(d()) by jnp.exp(d())"
             ) from None
@@ -325,11 +320,12 @@ def _differentiated(
 
     def applied(rows: jax.Array) -> jax.Array:
         own = dict(zip(keys, rows, strict=True))
-        return jnp.broadcast_to(function(Given(axes, name, own), x), rows.shape[1:])
+        values = jnp.asarray(function(Given(axes, name, own), x), dtype=float)
+        return jnp.broadcast_to(values, rows.shape[1:])
 
-    values, along = jax.linearize(applied, given)
-    directions = jnp.eye(len(keys))[:, :, None] * jnp.ones_like(given)
-    return values, jnp.stack([along(one) for one in directions])
+    # Every value depends on the derivatives at its own point, so one pass backwards is enough.
+    values, backwards = jax.vjp(applied, given)
+    return values, backwards(jnp.ones_like(values))[0]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -493,6 +489,11 @@ class Smooth:
 def nonlinear_statements(problem: Problem) -> list[Statement]:
     """Those that make a problem nonlinear."""
     return [own for own in problem.statements if not is_linear(own.operator)]
+
+
+def nonlinear_leaves(problem: Problem) -> list[Nonlinear]:
+    """The functions that make a problem nonlinear."""
+    return [leaf for own in nonlinear_statements(problem) for leaf in _leaves(own.operator)]
 
 
 def check_linear(problem: Problem, door: str) -> None:

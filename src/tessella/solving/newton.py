@@ -34,8 +34,10 @@ from tessella.problem.nonlinear import (
     Around,
     Guess,
     NotDifferentiableError,
+    derivatives_of,
     is_linear,
     linearised,
+    nonlinear_leaves,
     rest,
 )
 from tessella.problem.problem import Problem
@@ -68,6 +70,9 @@ CHORDS = 3
 
 FLOOR = 1e-6
 """Corrections below this that fall no more are what rounding and the basis leave."""
+
+FLAT = 1e-3
+"""A spread below this part of the size says little about corrections."""
 
 SINGULAR = 20.0
 """A linearised problem that answers so much more than the first one did is nearly singular."""
@@ -111,6 +116,14 @@ def started(problem: Problem, start: Any) -> Applied:
                 f"start is a solution for {', '.join(start.problem.unknowns)}, but the unknowns "
                 f"are {', '.join(problem.unknowns)}"
             )
+        ours, theirs = problem.domain, start.problem.domain
+        if ours.axes != theirs.axes or np.any(
+            (theirs.lower > ours.lower) | (theirs.upper < ours.upper)
+        ):
+            raise ValueError(
+                f"start is a solution on {theirs!r}, which does not cover {ours!r}: give a "
+                f"function of the points"
+            )
         return start
     given = start if isinstance(start, Mapping) else dict.fromkeys(problem.unknowns, start)
     for name, own in given.items():
@@ -123,7 +136,16 @@ def started(problem: Problem, start: Any) -> Applied:
                 f"start of {name!r} must be a number, a function of the points or a solution, got "
                 f"{own!r}"
             )
-    return Guess(problem, {name: given.get(name, 0.0) for name in problem.unknowns})
+        if isinstance(own, Real) and not math.isfinite(own):
+            raise ValueError(f"start of {name!r} must be finite, got {own!r}")
+    guess = Guess(problem, {name: given.get(name, 0.0) for name in problem.unknowns})
+    few = problem.domain.scatter(8, np.random.default_rng(0))
+    for leaf in nonlinear_leaves(problem):
+        try:
+            derivatives_of(guess, problem, leaf, leaf.keys(problem.domain.axes), few)
+        except (TypeError, ValueError) as error:
+            raise type(error)(f"start fails, {error}") from error
+    return guess
 
 
 @dataclass
@@ -196,11 +218,12 @@ class Newton:
         ready = self._factored(linearised(self.problem, here))
         self.full = full = self._solved(ready)
         now, new = self._values(here.state), self._values(full)
-        size = self._size(new - now, new)
+        self.scale = _scale(new)
+        size = self._size(new - now)
         if not math.isfinite(size):
             raise LostError("a correction is not finite")
         if not self.steps:
-            self.unit = unit(np.std(new, axis=0), np.max(np.abs(new), axis=0))
+            self.unit = self.scale
         wide = float(np.max(np.abs(new - now) / self.unit))
         self.widest = max(self.widest, (wide, here.state), key=lambda own: own[0])
         if size <= self.tolerance:
@@ -260,10 +283,10 @@ class Newton:
         except NotDifferentiableError:
             return self.full, math.inf, math.inf
         new = self._values(again)
-        size, bend = self._size(new - at, new), 0.0
+        size, bend = self._size(new - at), 0.0
         if whole is not None:
             delta, damping = whole
-            bend = self._size(new - at - (1 - damping) * delta, new)
+            bend = self._size(new - at - (1 - damping) * delta)
         return again, size if math.isfinite(size) else math.inf, bend
 
     # --- linear algebra
@@ -330,10 +353,9 @@ class Newton:
         each = [state.apply(self.problem.unknown(name), self.points) for name in names]
         return np.stack(each, axis=1)
 
-    def _size(self, difference: Array, values: Array) -> float:
+    def _size(self, difference: Array) -> float:
         """Root mean square in parts of the spread, of several unknowns the largest."""
-        whole = unit(np.std(values, axis=0), np.max(np.abs(values), axis=0))
-        return float(np.max(np.sqrt(np.mean(difference**2, axis=0)) / whole))
+        return float(np.max(np.sqrt(np.mean(difference**2, axis=0)) / self.scale))
 
     def _note(self, kind: str, size: float, damping: float = 1.0) -> None:
         self.steps.append(Correction(kind, size, damping))
@@ -344,6 +366,13 @@ class Newton:
         assert isinstance(solution, Solution)
         report = dataclasses.replace(solution.report, newton=tuple(self.steps))
         return dataclasses.replace(solution, report=report)
+
+
+def _scale(values: Array) -> Array:
+    """What corrections are parts of: the spread of every unknown, of flat ones a part of their
+    size."""
+    size = np.max(np.abs(values), axis=0)
+    return unit(np.maximum(np.std(values, axis=0), FLAT * size), size)
 
 
 REMEDY = (
