@@ -40,6 +40,7 @@ BENCHMARKS = {
     "eigenvalues": factor.eigenvalues,
     "compared": solvers.compared,
     "gpu": device.gpu,
+    "gpu_breakdown": device.breakdown,
     "fbpinn_step": trained.fbpinn_step,
     "finite_difference": trained.finite_difference,
     "oscillator_networks": trained.oscillator_networks,
@@ -60,7 +61,7 @@ BENCHMARKS = {
     "picture": core.demo_picture,
 }
 LONG = (
-    *("compared", "gpu", "oscillator_networks", "trained", "picture"),
+    *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
     *("honesty", "honesty_tuning", "fuzz"),
 )
 COUNTED = ("honesty", "honesty_tuning", "fuzz")

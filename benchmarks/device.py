@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -23,10 +23,21 @@ from benchmarks.peers.run import measure as run_peer
 from benchmarks.peers.score import time_to
 from benchmarks.peers.tables import curve
 from benchmarks.solvers import RICH
+from benchmarks.waves_problems import gaussian
+from tessella.cells import device
+from tessella.cells.basis import on_cells
+from tessella.cells.jumps import jumps
+from tessella.cells.slots import inside
+from tessella.cells.system import cell_system
+from tessella.cells.tiled import cells_of, spaces
+from tessella.cells.unknowns import Unknowns
+from tessella.geometry.lattice import gridded
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.iteration import checked
 from tessella.machine.device import PREFERENCES
 from tessella.machine.memory import device_name
+from tessella.solving.method import Method
+from tessella.solving.ways import Parts
 
 REPEATS = 100
 
@@ -106,6 +117,155 @@ def cells(name: str, settings: dict[str, Any], repeat: int = 8) -> dict[str, Any
         **spent,
         "u": found,
         "device": device_name(),
+    }
+
+
+PHASES = {
+    "source": "the source at all points",
+    "coefficients": "the equation's coefficients there",
+    "system": "everything of the system, those two included",
+    "features": "the filter's tables, remembered from the first time",
+    "ports": "their rows, remembered too",
+    "up": "coefficients to the device",
+    "leaves": "maps of all cells",
+    "merges": "all levels joined",
+    "right sides": "data to the device",
+    "down": "unknowns of all cells",
+    "back": "unknowns to the host",
+    "filtered": "coefficients of all features",
+    "jumps": "measured on all faces",
+}
+"""Where a solve on a device spends its time."""
+
+
+def parts(name: str, settings: dict[str, Any], repeat: int = 12) -> dict[str, Any]:
+    """Median milliseconds of every phase of a warm solve, each waited for by itself."""
+    problem, _, _ = stated(name)
+    method = Method.of({"coupling": "interfaces", **settings}, "solve", None)
+    chosen = method.parts(problem)
+    assert isinstance(chosen.filter, ts.RRQR)
+    spent: dict[str, list[float]] = {}
+    for _ in range(repeat):
+        for phase, took in _phases(problem, chosen, chosen.filter.sigma):
+            spent.setdefault(phase, []).append(took)
+    found = {phase: 1e3 * float(np.median(own[2:])) for phase, own in spent.items()}
+    within = found["source"] + found["coefficients"]
+    return {"problem": name, **found, "all": sum(found.values()) - within}
+
+
+def _phases(problem: ts.Problem, chosen: Parts, sigma: float) -> Iterator[tuple[str, float]]:
+    """The phases of one solve with their seconds, in order."""
+    start = time.perf_counter()
+
+    def took() -> float:
+        nonlocal start
+        last, start = start, time.perf_counter()
+        return start - last
+
+    assert on_cells(chosen.basis)
+    tiling = chosen.basis.decomposition
+    equation = problem.equations[0]
+    cells = cells_of(problem, chosen.basis, chosen.collocation)
+    x = cells.points(np.arange(cells.count), inside(cells.counts).points)
+    x = gridded(x.reshape(-1, problem.domain.dimension), tiling.subdomains, cells.counts)
+    took()
+    equation.values(x)
+    yield "source", took()
+    problem.symbol(equation.operator, x)
+    yield "coefficients", took()
+    system = cell_system(problem, chosen.basis, chosen.collocation)
+    yield "system", took()
+    _, (space,) = spaces(system.cells, system.bases, system.stating, system.orders, sigma)
+    yield "features", took()
+    rows, numbers = jax.block_until_ready(device.ported(system, space))
+    plan = device.grid(tiling.subdomains, tiling.wraps, numbers)
+    yield "ports", took()
+    statements = jax.block_until_ready(device.stated(system, space))
+    yield "up", took()
+    widths = tuple(draw.columns for draw in space.draws)
+    ports = device.PortRows(rows, *plan.masks)
+    leaves = jax.block_until_ready(device.map_cells(statements, ports, widths))
+    yield "leaves", took()
+    merged = jax.block_until_ready(device.merge(leaves.T, plan))
+    yield "merges", took()
+    h = jax.block_until_ready(jax.device_put(tuple(part.h for part in system.asked)))
+    yield "right sides", took()
+    own = statements, h, ports.given, leaves, merged, plan, widths
+    found = jax.block_until_ready(device.fit_cells(*own))
+    yield "down", took()
+    y = np.asarray(jax.device_get(found)[0])
+    yield "back", took()
+    unknowns = Unknowns(system, (space,), np.zeros(system.cells.count, dtype=np.int64), y)
+    unknowns.coefficients()
+    yield "filtered", took()
+    jumps(unknowns)
+    yield "jumps", took()
+
+
+def breakdown() -> None:
+    """Every phase of solves on a device, in milliseconds, and what a first solve waits for."""
+    for phase, what in PHASES.items():
+        print(f"  {phase}: {what}")
+    os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+    few = [(name, settings) for name, _, settings in CELLS if name.startswith("variable")]
+    rows = [in_fresh_process(parts, *own) for own in few]
+    table("milliseconds of a warm solve, phase by phase", rows)
+    first = [in_fresh_process(first_solve, *own) for own in few]
+    table("seconds until a first solution", first)
+    marched = [in_fresh_process(march_on, *own) for own in MARCHES]
+    table("marches", marched)
+    save("gpu_breakdown", [*rows, *first, *marched])
+
+
+def first_solve(name: str, settings: dict[str, Any]) -> dict[str, Any]:
+    """Seconds of the device's own start, then of a first solve and of its compilation."""
+    jax.config.update("jax_enable_compilation_cache", False)
+    begun = time.perf_counter()
+    jax.block_until_ready(jax.device_put(np.ones(3)))
+    started = time.perf_counter()
+    problem, _, _ = stated(name)
+    solution = ts.solve(problem, coupling="interfaces", estimate=False, **settings)
+    done = time.perf_counter()
+    again = ts.solve(problem, coupling="interfaces", estimate=False, **settings)
+    return {
+        "problem": name,
+        "device s": started - begun,
+        "first s": done - started,
+        "compile s": solution.report.seconds["compile"],
+        "second s": again.report.seconds["total"],
+    }
+
+
+MARCHES: list[tuple[float, float, int, tuple[int, ...], int]] = [
+    (0.1, 1.0, 8, (12, 12, 1), 110),
+    (0.1, 1.0, 8, (12, 12, 1), 200),
+]
+"""Waves: width and final time, slabs, cells of each and features."""
+
+
+def march_on(
+    width: float, T: float, slabs: int, cells: tuple[int, ...], features: int, repeat: int = 6
+) -> dict[str, Any]:
+    """A wave marched without an estimate: the first and the median later march, slabs apart."""
+    problem = gaussian(width, T)
+    blind = dataclasses.replace(problem, exact=None)
+    sizes = {"subdomains": cells, "features": features, "coupling": "interfaces"}
+    times, later = [], []
+    for _ in range(repeat):
+        start = time.perf_counter()
+        found = ts.march(blind, slabs, **sizes, estimate=False)
+        times.append(time.perf_counter() - start)
+        later.append([slab.seconds for slab in found.report.slabs])
+    points = problem.domain.grid((40, 40, 11))
+    exact = problem.exact_values(points)
+    return {
+        "problem": problem.name,
+        "features": features,
+        "error": float(np.mean(np.abs(found(points) - exact)) / np.std(exact)),
+        "first s": times[0],
+        "warm s": float(np.median(times[1:])),
+        "first slab ms": 1e3 * float(np.median([own[0] for own in later[1:]])),
+        "later slab ms": 1e3 * float(np.median([own[1:] for own in later[1:]])),
     }
 
 
@@ -209,5 +369,6 @@ def gpu() -> None:
     """All of them."""
     iteration()
     interfaces()
+    breakdown()
     direct()
     meshes()

@@ -57,8 +57,10 @@ from tessella.solution.solution import Solution
 from tessella.solution.spectrum import Spectrum
 from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
+from tessella.solving.identify import Identified, identify
 from tessella.solving.march import march
 from tessella.solving.method import Method
+from tessella.solving.parametric import Parametric, parametric
 from tessella.solving.solve import solve
 from tessella.version import __version__
 
@@ -105,6 +107,7 @@ __all__ = [
     "Fields",
     "Grid",
     "HalfSpace",
+    "Identified",
     "Identity",
     "Implicit",
     "Initial",
@@ -120,6 +123,7 @@ __all__ = [
     "Neumann",
     "Normal",
     "NormalDerivative",
+    "Parametric",
     "Periodic",
     "PointCloud",
     "Polygon",
@@ -139,9 +143,11 @@ __all__ = [
     "factor",
     "fbpinn",
     "gallery",
+    "identify",
     "load",
     "march",
     "operator",
+    "parametric",
     "pinn",
     "solve",
     "with_layers",

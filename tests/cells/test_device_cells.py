@@ -156,6 +156,21 @@ def test_another_right_hand_side_needs_no_other_factorisation(pretend_gpu, monke
     assert kept.renewed(system(plain(LAPLACE + 1))) is None
 
 
+def test_large_slabs_of_a_march_are_factored_there_once(pretend_gpu, monkeypatch):
+    choices = {"coupling": "interfaces", "subdomains": (3, 1), "features": 40, "estimate": False}
+    host = ts.march(HEAT, 3, **choices)
+    pretend_gpu()
+    made, factors = [], device.DeviceFactors
+    monkeypatch.setattr(device, "DeviceFactors", lambda *a: made.append(factors(*a)) or made[-1])
+    ts.march(HEAT, 3, **choices)
+    assert not made
+    monkeypatch.setattr(device, "FAR", 0.0)
+    found = ts.march(HEAT, 3, **choices)
+    assert len(made) == 1
+    x = HEAT.domain.scatter(50, np.random.default_rng(0))
+    np.testing.assert_allclose(found(x), host(x), rtol=0, atol=1e-10)
+
+
 def test_inverses_are_exact_to_rounding():
     random = np.random.default_rng(0)
     D = np.eye(20) - 0.9 * np.linalg.qr(random.standard_normal((5, 20, 20)))[0]

@@ -51,6 +51,20 @@ def test_a_solve_on_the_cpu_beside_a_gpu_has_the_cpus_preferences(monkeypatch):
     assert device.preferred() == device.PREFERENCES["gpu"]
 
 
+def test_a_gpu_that_is_lent_takes_large_batches_only(monkeypatch):
+    assert not device.accelerated()
+    monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
+    assert device.accelerated()
+    with device.on_the_cpu(True):
+        assert not device.accelerated()
+    with device.on_the_cpu(True, lent=True):
+        assert device.accelerated()
+        assert device.preferred() == device.PREFERENCES["cpu"]
+        with device.on_the_cpu(True):
+            assert not device.accelerated()
+    assert device.preferred() == device.PREFERENCES["gpu"]
+
+
 def test_blocks_are_padded_to_as_many_heights_as_the_device_prefers(monkeypatch):
     heights = np.repeat([1_000, 2_000, 4_000, 8_000], 100)
     assert len(np.unique(bucket(heights, 100))) == 3

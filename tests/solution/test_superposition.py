@@ -7,6 +7,9 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.accuracy.held_out import Repeated
+from tessella.cells.draw import placed
+from tessella.geometry.gauss import gauss
+from tessella.geometry.lattice import gridded
 from tessella.solution import superposition
 
 SYMBOL = {(0, 0): 1.5, (1, 0): -2.0, (0, 2): 0.5, (1, 1): 1.0}
@@ -20,14 +23,14 @@ def basis(edges, shared=True):
 def both(own, x, monkeypatch):
     """The values as they are found, by strips, and how many tables were made."""
     a = np.random.default_rng(1).standard_normal(own.columns)
-    symbol = {alpha: c * (1 + x[:, 0]) for alpha, c in SYMBOL.items()}
+    symbol = {alpha: c * (1 + np.asarray(x)[:, 0]) for alpha, c in SYMBOL.items()}
     made = []
     table = superposition._by_table
     monkeypatch.setattr(
         superposition, "_by_table", lambda *args: made.append(len(args[2])) or table(*args)
     )
     found = superposition.superposed(own, a, x, symbol)
-    seen = own.decomposition.seen(x)
+    seen, x = own.decomposition.seen(np.asarray(x)), np.asarray(x)
     return found, superposition._by_strips(own, a, x, symbol, *seen), made
 
 
@@ -37,6 +40,28 @@ def test_cells_asked_at_the_same_places_need_one_table(edges, monkeypatch):
     x = Repeated(own.decomposition.domain, own.decomposition).scatter(100, np.random.default_rng(0))
     found, strips, made = both(own, x, monkeypatch)
     assert made == [own.decomposition.count]
+    np.testing.assert_allclose(found, strips, rtol=0, atol=1e-11 * np.abs(strips).max())
+
+
+@pytest.mark.parametrize("edges", [(4, 3), ([0, 0.3, 0.5, 2], 4)])
+def test_points_that_fill_a_grid_need_no_search_for_their_cells(edges, monkeypatch):
+    own = basis(edges)
+    tiling, z = own.decomposition, gauss((4, 5))[0]
+    x = placed(z, tiling.centres, tiling.half_widths).reshape(-1, 2)
+    x = gridded(x, tiling.subdomains, (4, 5))
+    monkeypatch.setattr(superposition, "_alike", None)
+    for points in (x, x.moved(1, tiling.domain.upper[1])):
+        cells = np.unique(tiling.seen(np.asarray(points))[0])
+        found, strips, made = both(own, points, monkeypatch)
+        assert made[0] == (tiling.count if points is x else len(cells) * tiling.subdomains[1])
+        np.testing.assert_allclose(found, strips, rtol=0, atol=1e-11 * np.abs(strips).max())
+
+
+def test_a_grid_across_cells_is_not_asked_alike(monkeypatch):
+    own = basis((4, 3))
+    line = np.linspace(0.01, 1.99, 20)
+    x = np.stack(np.meshgrid(line, line - 1, indexing="ij"), axis=-1).reshape(-1, 2)
+    found, strips, _ = both(own, gridded(x, (1, 1), (20, 20)), monkeypatch)
     np.testing.assert_allclose(found, strips, rtol=0, atol=1e-11 * np.abs(strips).max())
 
 

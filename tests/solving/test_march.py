@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.accuracy import estimate
 from tessella.cells.factors import CellFactors
 from tessella.problem.slabs import until
 from tessella.solution.marched import Slab
@@ -297,6 +298,17 @@ def test_progress_counts_slabs():
     calls = []
     ts.march(wave(1.0), 2, estimate=False, progress=lambda *a: calls.append(a), **SIDE)
     assert [c[:2] for c in calls if c[2] != 1.0] == [(1, 2), (2, 2)]
+
+
+def test_without_an_estimate_nothing_is_asked_but_what_a_slab_starts_from(monkeypatch):
+    def looked(*_):
+        raise AssertionError("residuals at points that no slab has seen")
+
+    monkeypatch.setattr(estimate, "defects", looked)
+    sizes = {"subdomains": (3, 1), "features": 60, "coupling": "interfaces"}
+    slabs = ts.march(wave(1.0), 3, **sizes, estimate=False).report.slabs
+    assert all(0 < slab.residual < 1e-3 for slab in slabs)
+    assert all(0 < jump < 1e-3 for slab in slabs for jump in slab.jumps.values())
 
 
 def test_an_interrupt_keeps_the_finished_slabs(monkeypatch, tmp_path):

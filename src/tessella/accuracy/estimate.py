@@ -78,6 +78,12 @@ def own_rows(solution: Solution, rows: Sequence[Rows]) -> list[Rows]:
     return [dataclasses.replace(p, source=own.get(p.source.name, p.source)) for p in rows]
 
 
+def glance(solution: Solution, rows: Sequence[Rows]) -> Look:
+    """Values inside alone: nothing is judged by them."""
+    inside = solution(rows[0].points).reshape(len(rows[0].points), -1)
+    return Look(solution, rows, [], inside, inside)
+
+
 def apart(fine: Look, others: Array) -> float:
     """The mean distance of other values inside, in parts of the spread: the paper's normalised
     L1, of several unknowns the largest."""

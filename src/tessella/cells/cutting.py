@@ -41,6 +41,7 @@ __all__ = [
     "inner_points",
     "kinds",
     "too_thin",
+    "volumes",
 ]
 
 MOST = 1 << 16
@@ -90,7 +91,7 @@ def inner_points(
         member = inside.member(points.reshape(-1, d)).reshape(len(poor), -1)
         # Of thin strips the tangent planes know too much, and the count of points knows enough.
         counted = (high - low).prod(axis=1) * (member @ shares)
-        volume = np.clip(_volumes(inside, low, high), 0.6 * counted, 1.6 * counted)
+        volume = np.clip(volumes(inside, low, high), 0.6 * counted, 1.6 * counted)
         for k in np.flatnonzero(member.any(axis=1)):
             own = shares[member[k]]
             found[poor[k]] = points[k, member[k]], own * (volume[k] / own.sum())
@@ -99,7 +100,7 @@ def inner_points(
     return found
 
 
-def _volumes(inside: Inside, low: Array, high: Array) -> Array:
+def volumes(inside: Inside, low: Array, high: Array) -> Array:
     """How much of each box is inside: of every piece the part on this side of a tangent plane."""
     axes, n = np.arange(low.shape[1]), PIECES[low.shape[1]]
     half, number = (high - low) / (2 * n), np.arange(len(low))

@@ -25,7 +25,6 @@ from tessella.cells.factored import MAGNIFIED, FactoredCells
 from tessella.cells.jumps import jumps
 from tessella.cells.leaves import WELL
 from tessella.cells.port import Rowed, port_rows
-from tessella.cells.rows import Asked
 from tessella.cells.solvers import AnySolver, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
@@ -34,14 +33,15 @@ from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
 from tessella.linalg.iterative.iteration import History, Progress, SolverResult, Stop
 from tessella.machine.arrays import Array
-from tessella.machine.device import preferred
+from tessella.machine.device import accelerated, on_the_cpu, preferred
 from tessella.machine.memory import available_bytes, gib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.factored import Found, Many, Watching
 
-WORTH = 3e8
-"""Flops of all Gramians below which the host is done before the device has begun."""
+WORTH, FAR = 3e8, 3e9
+"""Flops of all Gramians below which the host is done before the device has begun; and where the
+host does everything else (slabs of a march), so that programs are compiled for this alone."""
 
 BATCH = 1 << 32
 """Bytes of rows that are made and multiplied together."""
@@ -56,9 +56,9 @@ Coefficients = tuple[tuple[jax.Array | np.ndarray, ...], ...]
 
 class Statement(NamedTuple):
     """What makes the rows of one statement in its cells: per unknown, the coefficients (members, n)
-    of every derivative, and these of all features, (n, r)."""
+    of every derivative, and these of all features, (n, r). No members are all cells."""
 
-    members: jax.Array | np.ndarray
+    members: jax.Array | None
     coefficients: Coefficients
     tables: tuple[tuple[jax.Array, ...], ...]
 
@@ -91,9 +91,9 @@ Widths = tuple[int, ...]
 # --- programs
 
 
-def _added(x: jax.Array, members: jax.Array | np.ndarray, more: jax.Array) -> jax.Array:
+def _added(x: jax.Array, members: jax.Array | None, more: jax.Array) -> jax.Array:
     """x plus what some of its members get, or all."""
-    return x + more if len(more) == len(x) else x.at[members].add(more)
+    return x + more if members is None else x.at[members].add(more)
 
 
 def _gram(statement: Statement, widths: Widths) -> jax.Array:
@@ -109,7 +109,7 @@ def _gram(statement: Statement, widths: Widths) -> jax.Array:
         return A.T @ A
 
     together = max(1, BATCH // (8 * n * sum(widths)))
-    if together >= len(statement.members):
+    if together >= len(next(c for own in statement.coefficients for c in own)):
         return jax.vmap(one)(statement.coefficients)
     return jax.lax.map(one, statement.coefficients, batch_size=together)
 
@@ -145,7 +145,7 @@ def _missed(statement: Statement, h: jax.Array, y: Sequence[jax.Array]) -> jax.A
     """Squares of M y - h, summed over every cell's rows, (members,)."""
     values = -h
     for of, coefficients, tables in zip(y, statement.coefficients, statement.tables, strict=True):
-        own = of if len(h) == len(of) else jnp.take(of, statement.members, axis=0)
+        own = of if statement.members is None else jnp.take(of, statement.members, axis=0)
         for c, table in zip(coefficients, tables, strict=True):
             values = values + c * (own @ table.T)
     return jnp.sum(values * values, axis=1)
@@ -183,29 +183,53 @@ def _table(draw: Draw, slot: Slot, alpha: Orders, unit: float) -> jax.Array:
     return jax.device_put(draw.table(slot, alpha) / unit)
 
 
-def _stated(space: Space, part: Asked) -> Statement:
-    coefficients, tables = [], []
-    for f, (draw, unit) in enumerate(zip(space.draws, space.units, strict=True)):
-        alphas = [alpha for g, alpha in part.symbol if g == f]
-        coefficients.append(tuple(part.symbol[f, alpha] for alpha in alphas))
-        tables.append(tuple(_table(draw, part.slot, alpha, unit) for alpha in alphas))
-    return Statement(part.members, tuple(coefficients), tuple(tables))
+@lru_cache(maxsize=256)
+def _members(numbers: bytes) -> jax.Array:
+    return jax.device_put(np.frombuffer(numbers, dtype=np.int64))
 
 
-def _rowed(system: CellSystem, space: Space) -> tuple[tuple[Rowed, ...], tuple[Numbers, ...]]:
-    """Rows of a cell's ports, below and above across every axis, and how many numbers cross there;
-    none across an axis with a single cell."""
-    rows, numbers = [], []
-    first, last = system.ports[0], system.ports[-1]
-    for axis in range(system.problem.domain.dimension):
-        found = [
-            next((p for p in ports if (p.axis, p.side) == (axis, side)), None)
-            for side, ports in ((0, last), (1, first))
-        ]
-        made = [_none(space) if port is None else port_rows(space, port) for port in found]
-        rows += made
-        numbers.append(Numbers(*(one.lifted.shape[1] for one in made)))
-    return tuple(rows), tuple(numbers)
+def stated(system: CellSystem, space: Space) -> tuple[Statement, ...]:
+    """All statements on the device; of what was there before only the coefficients go again."""
+    found = []
+    for part in system.asked:
+        coefficients, tables = [], []
+        for f, (draw, unit) in enumerate(zip(space.draws, space.units, strict=True)):
+            alphas = [alpha for g, alpha in part.symbol if g == f]
+            coefficients.append(tuple(part.symbol[f, alpha] for alpha in alphas))
+            tables.append(tuple(_table(draw, part.slot, alpha, unit) for alpha in alphas))
+        everywhere = len(part.members) == system.cells.count
+        members = None if everywhere else _members(part.members.tobytes())
+        found.append(Statement(members, tuple(coefficients), tuple(tables)))
+    return jax.device_put(tuple(found))
+
+
+Ported = tuple[tuple[Rowed, ...], tuple[Numbers, ...]]
+"""Rows of a cell's ports on the device, below and above across every axis, and how many numbers
+cross there; none across an axis with a single cell."""
+
+_PORTED: dict[object, Ported] = {}
+
+MOST = 16
+"""Cells whose ports are remembered."""
+
+
+def ported(system: CellSystem, space: Space) -> Ported:
+    """Found again if the features and what crosses the faces are those of before."""
+    ends = (0, system.ports[-1]), (1, system.ports[0])
+    found = [
+        next((p for p in ports if (p.axis, p.side) == (axis, side)), None)
+        for axis in range(system.problem.domain.dimension)
+        for side, ports in ends
+    ]
+    key = (space.draws, space.units, tuple(port and port.name for port in found))
+    if key not in _PORTED:
+        while len(_PORTED) >= MOST:
+            _PORTED.pop(next(iter(_PORTED)))
+        rows = [_none(space) if port is None else port_rows(space, port) for port in found]
+        taken = [own.lifted.shape[1] for own in rows]
+        numbers = tuple(map(Numbers, taken[::2], taken[1::2]))
+        _PORTED[key] = jax.device_put(tuple(rows)), numbers
+    return _PORTED[key]
 
 
 def _none(space: Space) -> Rowed:
@@ -217,7 +241,7 @@ def _fits(system: CellSystem, solver: AnySolver) -> bool:
     """Whether cells are alike and joined at their faces only."""
     cells, tiling = system.cells, system.cells.tiling
     return (
-        preferred().batches
+        accelerated()
         and (solver is None or isinstance(solver, Merging))
         and type(cells) is Cells
         and not (tiling.cut or system.sums or system.enriching.count)
@@ -240,15 +264,21 @@ def device_factors(
         return None
     orders = system.orders
     _, (space,) = spaces(system.cells, system.bases, system.stating, orders, sigma)
-    if _work(system, space) < WORTH:
+    if _work(system, space) < (WORTH if preferred().batches else FAR):
         return None
-    rows, numbers = _rowed(system, space)
+    with on_the_cpu(False):
+        return _factored(system, space, solver, progress)
+
+
+def _factored(
+    system: CellSystem, space: Space, solver: AnySolver, progress: Progress | None
+) -> DeviceFactors | None:
+    rows, numbers = ported(system, space)
     tiling = system.cells.tiling
     plan = grid(tiling.subdomains, tiling.wraps, numbers)
     if plan.bytes > 0.6 * available_bytes():
         return None
-    stated = tuple(_stated(space, part) for part in system.asked)
-    statements, rows = jax.device_put((stated, rows))
+    statements = stated(system, space)
     ports = PortRows(rows, *plan.masks)
     widths = tuple(draw.columns for draw in space.draws)
     leaves = map_cells(statements, ports, widths)
@@ -319,8 +349,9 @@ class DeviceFactors(FactoredCells):
         exchange."""
         system, (space,) = self.system, self.spaces
         widths = tuple(draw.columns for draw in space.draws)
-        own = self.statements, jax.device_put(tuple(h)), self.given, self.leaves, self.merged
-        y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
+        with on_the_cpu(False):
+            own = self.statements, jax.device_put(tuple(h)), self.given, self.leaves, self.merged
+            y, missed, error = jax.device_get(fit_cells(*own, self.grid, widths))
         nowhere = np.zeros(system.cells.count, dtype=np.int64)
         return Unknowns(system, (space,), nowhere, y), missed, error
 

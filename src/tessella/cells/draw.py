@@ -239,6 +239,15 @@ class Draw:
             found[self.kept] = solve_triangular(self.R, a, check_finite=False)
         return found
 
+    def adjoint(self, a: Array) -> Array:
+        """The transpose of `coefficients`: from (C, ...) to (r, ...)."""
+        if self.R is None:
+            return np.asarray(a)
+        if not len(self.kept):
+            return np.zeros((0, *a.shape[1:]))
+        with single_threaded_blas():
+            return solve_triangular(self.R, a[self.kept], trans=1, check_finite=False)
+
 
 def unfiltered(features: Features) -> Draw:
     """All features as they are, for cells that filter their own."""

@@ -94,9 +94,11 @@ class FactoredCells(Factors):
             if name in measured:
                 which = _nearest(x, problem.domain.wrapped(measured[name]))
                 x = measured[name]
-            found.append(
-                Data(name, x[: len(scale)] if which is None else x, at, scale, lift, which)
-            )
+            x = x[: len(scale)] if which is None else x
+            turned = part.normals
+            if turned is not None:
+                turned = np.tile(turned, (len(part.members), 1))
+            found.append(Data(name, x, at, scale, lift, which, turned))
         return found
 
     def described(self, basis: AnyBasis) -> dict[str, Any]:

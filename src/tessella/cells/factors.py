@@ -114,14 +114,53 @@ class CellFactors(FactoredCells):
             for own, (stage, at), y in zip(self.mapped, places, answers, strict=True)
         ], result
 
+    def transposed(self, a: Array) -> Array:
+        """Every step of `many` transposed, the last one first."""
+        with single_threaded_blas():
+            return self._transposed(a)
+
+    def _transposed(self, a: Array) -> Array:
+        system, order = self.system, self.joined.order
+        widest = max(space.columns for space in self.spaces) + system.enriching.count
+        like = (self.system, self.spaces, self.space_of)
+        rows = Unknowns.of_coefficients(a, *like, widest, self._own_units).rows
+        answers = [own.of_unknowns(rows) for own in self.mapped]
+        places = [order.place[own.cells].T for own in self.mapped]
+        taken = [
+            None if s.cells is None else np.zeros((s.count, len(a), sum(s.sizes.taken)))
+            for s in order.stages
+        ]
+        for own, (stage, at), y in zip(self.mapped, places, answers, strict=True):
+            taken[int(stage[0])][at] = own.of_taking(y)  # type: ignore[index]
+        given, sums = self.joined.transposed(taken)
+        rows = np.zeros_like(rows)
+        pivoted = []
+        for own, (stage, at), y in zip(self.mapped, places, answers, strict=True):
+            mine = given[int(stage[0])]
+            assert mine is not None
+            each = np.broadcast_to(-sums, (len(own.cells), *sums.shape))
+            y = own.of_given(y, mine[at], np.ascontiguousarray(each))
+            if isinstance(own, Pivoted):
+                pivoted.append((own, y))
+            else:
+                own.put_unknowns(y, rows)
+        values = Unknowns(*like, rows).of_statements()
+        for one, y in pivoted:
+            one.put_values(y, system.asked, values)
+        flat = [own.swapaxes(0, 1).reshape(len(a), -1) for own in values]
+        return np.concatenate([*flat, sums], axis=1)
+
+    @property
+    def _own_units(self) -> Array | None:
+        return next((kind.own_units for kind in self.kinds if kind.own_units is not None), None)
+
     def unknowns(self, answers: Sequence[Array]) -> Unknowns:
         found = [own.unknowns(y) for own, y in zip(self.mapped, answers, strict=True)]
         several, widest = found[0].shape[1:-1], max(x.shape[-1] for x in found)
         rows = np.zeros((self.system.cells.count, *several, widest))
         for own, x in zip(self.mapped, found, strict=True):
             rows[own.cells, ..., : x.shape[-1]] = x
-        units = next((kind.own_units for kind in self.kinds if kind.own_units is not None), None)
-        return Unknowns(self.system, self.spaces, self.space_of, rows, units)
+        return Unknowns(self.system, self.spaces, self.space_of, rows, self._own_units)
 
     def residuals(
         self, unknowns: Unknowns, answers: Sequence[Array], h: Sequence[Array], sums: Array

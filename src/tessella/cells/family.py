@@ -69,7 +69,10 @@ class Family:
     def start(self, b: Array, asked: Sequence[Asked], h: Sequence[Array]) -> Array:
         """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r), or
         (cells, k, r) for several of them."""
-        found = np.ascontiguousarray(b[self.cells, ..., : self.columns])
+        return self._solved(np.ascontiguousarray(b[self.cells, ..., : self.columns]))
+
+    def _solved(self, found: Array) -> Array:
+        """(M^T M)^-1 of every cell, in place."""
         several, y = math.prod(found.shape[1:-1]), flat(found)
         work, n = FROM_MEMORY * 4.0 * self.columns**2 * len(y), len(self.numbers)
         halves = [range(n // 2), range(n // 2, n)] if work > SMALL else [range(n)]
@@ -98,6 +101,23 @@ class Family:
 
     def unknowns(self, y: Array) -> Array:
         return y
+
+    # --- the same transposed, last step first
+
+    def of_unknowns(self, rows: Array) -> Array:
+        return np.ascontiguousarray(rows[self.cells, ..., : self.columns])
+
+    def of_taking(self, y: Array) -> Array:
+        return self.sharing.times(self.X.transpose(0, 2, 1), y)
+
+    def of_given(self, y: Array, given: Array, summed: Array) -> Array:
+        """y with what comes of outputs and sums."""
+        y = y + times_all(given, self.out)
+        return y + self.sharing.times(self.sums.transpose(0, 2, 1), summed)
+
+    def put_unknowns(self, y: Array, rows: Array) -> None:
+        """Put the unknowns of which M makes what comes of right-hand sides."""
+        rows[self.cells, ..., : self.columns] = self._solved(y)
 
     def kept(self, i: int) -> Factor:
         """A copy of what belongs to one kind."""

@@ -24,7 +24,7 @@ def thick_enough(tiling: Tiling) -> Tiling:
         thin = [place for place in places if place is not None]
         if not thin:
             return tiling
-        box, _ = tiling.seen(np.array(thin))
+        box, _ = tiling.containing(np.array(thin))
         tiling = tiling.refined(np.unique(box).tolist())
     return tiling
 

@@ -6,14 +6,14 @@ with the cells alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 
 from tessella.cells.joining import Order
-from tessella.cells.maps import Distinct, Maps, gathered_outputs
+from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.solvers import Exchange, Merging
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine.arrays import Array
@@ -82,17 +82,35 @@ class Exchanged:
         taken one after the other."""
         if values.ndim > 1:
             return self._each(c, sums, values)
+        x, result = self._iterated(self._exchange, gathered_outputs(self.order, c))
+        taken = [np.zeros((0, 0)) if place is None else x[place] for place in self.order.taken]
+        return taken, result
+
+    def transposed(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+        """The transpose of `solve`, one after the other: from `in` (members, k, in) to c."""
+        order = self.order
+        right = np.zeros((next(x.shape[1] for x in taken if x is not None), order.size))
+        for place, own in zip(order.taken, taken, strict=True):
+            if place is not None and own is not None:
+                put(right, place, own)
+        x = np.stack([self._iterated(self._exchange_back, own)[0] for own in right])
+        given = [None if place is None else taken_from(x, place) for place in order.given]
+        return given, np.zeros((len(x), 0))
+
+    def _iterated(
+        self, product: Callable[[Array], Array], right: Array
+    ) -> tuple[Array, SolverResult]:
         order, most = self.order, self.solver.max_iterations
         history: list[float] = []
         operator = scipy.sparse.linalg.LinearOperator(
-            (order.size, order.size), matvec=self._exchange, dtype=np.float64
+            (order.size, order.size), matvec=product, dtype=np.float64
         )
         x, info, before = np.zeros(order.size), 1, -1
         while info and before < len(history) < most:
             before = len(history)
             x, info = scipy.sparse.linalg.gmres(
                 operator,
-                gathered_outputs(order, c),
+                right,
                 x,
                 rtol=self.solver.tolerance,
                 atol=0.0,
@@ -102,10 +120,9 @@ class Exchanged:
                 callback_type="pr_norm",
             )
         stop = Stop.RESIDUAL if info == 0 else Stop.LIMIT
-        taken = [np.zeros((0, 0)) if place is None else x[place] for place in order.taken]
         residual = float(history[-1]) if history else 0.0
         curve = History(residual=np.array(history))
-        return taken, SolverResult(None, len(history), stop, curve, residual)
+        return x, SolverResult(None, len(history), stop, curve, residual)
 
     def _each(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
@@ -126,3 +143,13 @@ class Exchanged:
             for own, one, mine in zip(self.maps, self.distinct, taken, strict=True)
         ]
         return np.asarray(x.ravel() - gathered_outputs(order, outs))
+
+    def _exchange_back(self, x: Array) -> Array:
+        """The transpose of that."""
+        order, found = self.order, x.ravel().copy()
+        for into, place, own, one in zip(
+            order.taken, order.given, self.maps, self.distinct, strict=True
+        ):
+            if into is not None and place is not None and own is not None:
+                found[into] -= one.times(own.T.transpose(0, 2, 1), x.ravel()[place])
+        return found

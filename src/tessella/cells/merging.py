@@ -79,6 +79,22 @@ class Merged:
             error, last = float(np.max(_norms(missed[0]) / size)), error
         return taken, SolverResult(None, 0, Stop.DIRECT, History(), error)
 
+    def transposed(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+        """The transpose of `solve`: from `in` of all single cells, (members, k, in), to their c and
+        to the values of the sums (k, sums); to the cells' parts of these it is the negative."""
+        size = _norms(taken)
+        size = np.where(size > 0, size, 1.0)
+        c, values = self._back(taken)
+        missed = self._missed_back(taken, c, values)
+        error, last = float(np.max(_norms(missed) / size)), np.inf
+        while EXACT < error < last / 4:
+            more, further = self._back(missed)
+            c = [None if x is None or y is None else x + y for x, y in zip(c, more, strict=True)]
+            values = values + further
+            missed = self._missed_back(taken, c, values)
+            error, last = float(np.max(_norms(missed) / size)), error
+        return c, values
+
     def _once(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
     ) -> list[Array]:
@@ -176,6 +192,79 @@ class Merged:
             ):
                 taken[child][members] = every.take(own, axis=-1)
         return taken
+
+    def _back(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+        """`_down` and then `_up`, both transposed."""
+        stages, passing, (x, outside) = self.order.stages, *self._climbed(taken)
+        several = x.shape[1:-1]
+        c_a, c_b, values = self.whole.transposed(x[0], outside[0])
+        given = [np.zeros((s.count, *several, sum(s.sizes.given))) for s in stages]
+        parts = [np.zeros((s.count, *several, values.shape[-1])) for s in stages]
+        closed, parts[-1] = np.concatenate([c_a, c_b], axis=-1)[None], -values[None]
+        for i in range(len(stages) - 1, -1, -1):
+            stage, join = stages[i], self.joins[i]
+            if stage.cells is not None:
+                continue
+            if join is not None:
+                times, o1, outer = self.distinct[i].times, join.A13.shape[1], given[i]
+                a = times(join.A13.transpose(0, 2, 1), outer[..., :o1])
+                b = times(join.B23.transpose(0, 2, 1), outer[..., o1:])
+                x = passing[i] + np.concatenate([a, b], axis=-1)
+                if values.size:
+                    x += times(join.E3.transpose(0, 2, 1), parts[i])
+                closed = times(join.K.transpose(0, 2, 1), x)
+            every = np.zeros((*closed.shape[:-1], len(stage.given_order)))
+            rest = every.shape[-1] - closed.shape[-1] if join is None else 0
+            outer = np.zeros((*closed.shape[:-1], rest)) if join is None else given[i]
+            every[..., stage.given_order] = np.concatenate([closed, outer], axis=-1)
+            first = sum(stages[stage.left].sizes.given)
+            halves = every[..., :first], every[..., first:]
+            for child, members, own in zip(
+                (stage.left, stage.right), stage.pairs.T, halves, strict=True
+            ):
+                given[child][members], parts[child][members] = own, parts[i]
+        return [None if s.cells is None else c for s, c in zip(stages, given, strict=True)], values
+
+    def _climbed(self, taken: Sequence[Array | None]) -> tuple[list[Array], tuple[Array, Array]]:
+        """`_down` transposed: of every join what belongs to its closed ports; of the last one that,
+        and what belongs to those left open."""
+        stages, passing = self.order.stages, []
+        own = [NONE if x is None else x for x in taken]
+        for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
+            if stage.cells is not None:
+                passing.append(NONE)
+                continue
+            at = stage.numbers
+            outside, closed = len(at.a1_in) + len(at.b2_in), len(at.a3_in) + len(at.b3_in)
+            a, b = own[stage.left][stage.pairs[:, 0]], own[stage.right][stage.pairs[:, 1]]
+            every = np.zeros((*a.shape[:-1], outside + closed))
+            every[..., stage.taken_orders[0]] = a
+            every[..., stage.taken_orders[1]] = b
+            if join is None:
+                return passing, (every[..., outside:], every[..., :outside])
+            passing.append(every[..., outside:])
+            back = self.distinct[i].times(join.S.transpose(0, 2, 1), passing[i])
+            own[i] = every[..., :outside] + back
+        raise AssertionError("an order ends with a join")
+
+    def _missed_back(
+        self, taken: Sequence[Array | None], c: Sequence[Array | None], values: Array
+    ) -> list[Array | None]:
+        """What this leaves over of the transposed exchange, taken - F^T (c, values)."""
+        x = gathered_outputs(self.order, c)
+        found: list[Array | None] = []
+        for place, own, one, mine, given in zip(
+            self.order.taken, self.leaves, self.distinct, taken, c, strict=True
+        ):
+            if place is None or own is None or mine is None or given is None:
+                found.append(None)
+                continue
+            left = mine - taken_from(x, place) + one.times(own.T.transpose(0, 2, 1), given)
+            if values.size:
+                each = np.broadcast_to(values, (len(mine), *values.shape))
+                left -= one.times(own.E.transpose(0, 2, 1), np.ascontiguousarray(each))
+            found.append(left)
+        return found
 
 
 NONE = np.zeros((0, 0))

@@ -25,10 +25,11 @@ from tessella.machine.arrays import Array
 LOOSE = 1e8
 """Condition from which a whole cell is hardly determined by what comes in."""
 
-CUT_SIGMA, WAVE_SIGMA = 1e-13, 1e-5
+CUT_SIGMA, WAVE_SIGMA = 1e-13, 1e-9
 """Least threshold of the filter of single cells, whose columns have unit length or less; and of cut
-ones where waves travel. A sliver hardly tells features apart, and what little it says of some would
-grow from slab to slab of time: on a disc in 6 x 6 cells with 1e-6, in no trial with 1e-5."""
+ones where waves travel, in which what is hardly determined would grow from slab to slab of time: in
+6 x 6 cells on a disc with 1e-13 if slivers are cells of their own, in no trial since they are not
+(`slivers`)."""
 
 
 class Fit(NamedTuple):
@@ -157,6 +158,20 @@ class Pivoted:
             solved = lapack.dtrtrs(self.fit.R, flat(y).T)[0].T
             found[..., self.fit.kept] = solved.reshape(y.shape)
         return found
+
+    # --- the same transposed, last step first
+
+    def of_unknowns(self, rows: Array) -> Array:
+        own = rows[self.cells][..., self.fit.kept]
+        if not len(self.fit.kept):
+            return own
+        return np.asarray(lapack.dtrtrs(self.fit.R, flat(own).T, trans=1)[0]).T.reshape(own.shape)
+
+    def of_taking(self, y: Array) -> Array:
+        return times_all(y, self.fit.X.T)
+
+    def of_given(self, y: Array, given: Array, summed: Array) -> Array:
+        return np.asarray(y + times_all(given, self.fit.out) + times_all(summed, self.fit.sums))
 
 
 def threshold(kind: Kind, waves: bool) -> float:

@@ -74,13 +74,25 @@ class Ports(NamedTuple):
     """Every cell's ports, the numbers of their faces, and the faces with as many numbers as cross
     them."""
 
-    own: list[list[Port]]
-    crossings: list[list[int]]
-    faces: list[Face]
+    own: tuple[tuple[Port, ...], ...]
+    crossings: tuple[tuple[int, ...], ...]
+    faces: tuple[Face, ...]
 
 
 def ports_of(crossing: Crossing) -> Ports:
-    """The ports of all cells; those of one shape share theirs."""
+    """The ports of all cells; the same ones as last time if nothing has changed that decides."""
+    if crossing.enriching is not None:
+        return _ports_of(crossing)
+    known: dict[object, Ports] = crossing.cells.known_ports
+    k, sizes = (x.tobytes() for x in (crossing.stating.k, crossing.sizes))
+    key = (tuple(crossing.along), k, sizes, crossing.tuning)
+    if key not in known:
+        known[key] = _ports_of(crossing)
+    return known[key]
+
+
+def _ports_of(crossing: Crossing) -> Ports:
+    """Those of cells of one shape are shared."""
     cells, P = crossing.cells, crossing.modes
     usual = [
         (((P[axis],) * len(own.below), (P[axis],) * len(own.above)))
@@ -97,7 +109,7 @@ def ports_of(crossing: Crossing) -> Ports:
             up, down = widths[face.axis]
         faces.append(Face(face.below, face.above, up, down))
     made: dict[tuple[object, ...], Port] = {}
-    ports: list[list[Port]] = []
+    ports: list[tuple[Port, ...]] = []
     shapes, kappas = cells.shapes.tolist(), crossing.kappas
     for cell, sides in enumerate(cells.sides):
         own_ports = []
@@ -107,8 +119,9 @@ def ports_of(crossing: Crossing) -> Ports:
                 modes = special.get(number, usual[side[0]])
                 made[key] = _port(crossing, cell, number, side, modes)
             own_ports.append(made[key])
-        ports.append(own_ports)
-    return Ports(ports, [[number for number, _ in sides] for sides in cells.sides], faces)
+        ports.append(tuple(own_ports))
+    crossings = tuple(tuple(number for number, _ in sides) for sides in cells.sides)
+    return Ports(tuple(ports), crossings, tuple(faces))
 
 
 Modes = tuple[tuple[Array, ...], tuple[Array, ...]]
@@ -297,7 +310,7 @@ def with_open(crossing: Crossing, ports: Ports, rows: int) -> Ports | None:
             crossings[cell].append(len(faces))
             n = numbers[axis, side]
             faces.append(Face(cell, -1, 0, n) if side else Face(-1, cell, n, 0))
-    return Ports(own_ports, crossings, faces)
+    return Ports(tuple(map(tuple, own_ports)), tuple(map(tuple, crossings)), tuple(faces))
 
 
 def _open_port(crossing: Crossing, cell: int, at: Side, taken: tuple[Datum, ...]) -> Port:

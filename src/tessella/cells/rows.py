@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from tessella.cells.draw import Slot, placed
 from tessella.geometry.functions import Orders
+from tessella.geometry.lattice import gridded
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition
 from tessella.problem.operators import Operator
@@ -56,13 +57,17 @@ def operator_sizes(
 
 class Place(NamedTuple):
     """Cells that have a statement's rows at the same slot, its points' share of a cell's volume
-    (members,) per unit of slot weight, and the normals there if it is on a boundary."""
+    (members,) per unit of slot weight, and the normals there if it is on a boundary.
+
+    grid  cells along every axis and points of each, where all of them fill a grid
+    """
 
     slot: Slot
     members: np.ndarray
     measure: Array
     normals: Array | None = None
     axis: int | None = None
+    grid: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 Mask = NDArray[np.bool_]
@@ -79,6 +84,7 @@ class Asked:
     scale, lift
             (members, n): h = scale * (data - lift)
     unit    (members,): squares of residuals over it sum up to the statement's mean square
+    normals (n, d) at the points of the slot, on a boundary
     """
 
     name: str
@@ -89,11 +95,13 @@ class Asked:
     scale: Array
     lift: Array
     unit: Array
+    normals: Array | None = None
 
     def of(self, chosen: Mask) -> Asked:
         """Some of its members only, (members,)."""
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
-        own = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
+        h, scale, lift, unit = (x[chosen] for x in (self.h, self.scale, self.lift, self.unit))
+        own = (h, scale, lift, unit, self.normals)
         return Asked(self.name, self.slot, self.members[chosen], symbol, *own)
 
     @cached_property
@@ -131,7 +139,10 @@ class Stating:
         """All points of the places, one after the other."""
         found = [placed(p.slot.points, self.centres[p.members], self.half_widths[p.members])
                  for p in places]  # fmt: skip
-        return np.concatenate([x.reshape(-1, x.shape[2]) for x in found])
+        every = [x.reshape(-1, x.shape[2]) for x in found]
+        if len(places) == 1 and places[0].grid is not None:
+            return gridded(every[0], *places[0].grid)
+        return np.concatenate(every)
 
     def normals(self, places: Sequence[Place]) -> Array | None:
         found = [np.tile(p.normals, (len(p.members), 1)) for p in places if p.normals is not None]
@@ -318,7 +329,8 @@ class Stating:
             unit = w * self.volume / self.boxes[p.members]
             scaled = factor if inside is None else factor * inside[here].reshape(shape)
             lifted = lift[here].reshape(shape)
-            asked = Asked(source.name, p.slot, p.members, symbol, h, scaled, lifted, unit)
+            numbers = (h, scaled, lifted, unit, p.normals)
+            asked = Asked(source.name, p.slot, p.members, symbol, *numbers)
             if inside is not None:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):

@@ -8,7 +8,7 @@ unknown of its own, which lives in the cells that the region meets.
 from __future__ import annotations
 
 import itertools
-import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from tessella.cells import slots
 from tessella.cells.basis import AnyCellBasis, common_degree, tiling_of
+from tessella.cells.cut_faces import cut_faces
 from tessella.cells.cutting import (
     CUT,
     OUTSIDE,
@@ -29,21 +30,21 @@ from tessella.cells.cutting import (
     volume_points,
 )
 from tessella.cells.cutting import WHOLE as INSIDE
-from tessella.cells.draw import Slot
-from tessella.cells.ports import modes_on
-from tessella.cells.rim import FEW
+from tessella.cells.draw import Slot, placed
 from tessella.cells.rows import Place
-from tessella.cells.tiled import Between, Cells, Custom, corners, points_per_cell
+from tessella.cells.tiled import Cells, corners, points_per_cell
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
 from tessella.features.plane_waves import INSIDE as INSIDE_WAVES
 from tessella.features.plane_waves import PlaneWaves
 from tessella.geometry.combinations import Extrusion
+from tessella.geometry.domain import Domain
+from tessella.geometry.gauss import gauss_rule
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import FEWEST
 from tessella.problem.problem import Problem
-from tessella.problem.slabs import START
+from tessella.problem.slabs import section
 
 ROWS = 1.3
 """Points inside a cut cell, at least so many per feature."""
@@ -60,7 +61,8 @@ class ShapedCells(Cells):
 
     insides    the domain, or each of its regions
     homes      of every unknown, in which of these it lives
-    kind       (regions, J): outside, cut or whole
+    kind       (regions, J): outside, cut or whole; a cell that reaches into slivers is a cut one
+    boxes      all boxes that take part, slivers among them, and `cell`, whose they are
     cut_slots  (region, cell) -> points inside
     sampled    where parts of the boundary have been sampled already
     """
@@ -68,6 +70,8 @@ class ShapedCells(Cells):
     insides: tuple[Inside, ...]
     homes: tuple[int, ...]
     kind: np.ndarray
+    boxes: np.ndarray
+    cell: np.ndarray
     cut_slots: dict[tuple[int, int], Slot]
     sampled: dict[str, list[Place]] = field(default_factory=dict)
 
@@ -84,12 +88,14 @@ class ShapedCells(Cells):
         return np.asarray((self.kind == CUT).any(axis=0))
 
     @cached_property
-    def low_corner(self) -> Array:
-        return self.centres - self.half_widths
+    def corners(self) -> tuple[Array, Array]:
+        """Of all boxes."""
+        centres, half = self.tiling.centres[self.boxes], self.tiling.half_widths[self.boxes]
+        return centres - half, centres + half
 
-    @cached_property
-    def high_corner(self) -> Array:
-        return self.centres + self.half_widths
+    def _seen(self, x: Array, cell: int) -> Array:
+        """Points in the coordinates of a cell."""
+        return np.asarray((x - self.centres[cell]) / self.half_widths[cell])
 
     def inner(self) -> list[Place]:
         return self._places(self.counts, self.cut_slots)
@@ -98,13 +104,12 @@ class ShapedCells(Cells):
         counts = tuple(max(n, fewest) for n in self.counts)
         cut = {}
         for f, inside in enumerate(self.insides):
-            cells = np.flatnonzero(self.kind[f] == CUT)
-            corners = self.low_corner[cells], self.high_corner[cells]
-            parts = volume_points(inside, *corners, max(counts)) if len(cells) else []
-            for cell, (x, weights) in zip(cells.tolist(), parts, strict=True):
-                half = self.half_widths[cell]
-                slot = Slot((x - self.centres[cell]) / half, weights / np.prod(2 * half))
-                cut[f, cell] = slot
+            own = np.flatnonzero(self.kind[f][self.cell] == CUT)
+            low, high = (corner[own] for corner in self.corners)
+            parts = volume_points(inside, low, high, max(counts)) if len(own) else []
+            for cell, (x, weights) in _by_cell(self.cell[own], parts):
+                boxes = np.prod(2 * self.half_widths[cell])
+                cut[f, cell] = Slot(self._seen(x, cell), weights / boxes)
         return self._places(counts, cut)
 
     def _places(
@@ -128,43 +133,63 @@ class ShapedCells(Cells):
         insides = tuple(Inside(tiling.domain, inside.region) for inside in self.insides)
         return replace(self, tiling=tiling, insides=insides)
 
-    def _lids(self, domain: Extrusion, end: int) -> list[Place]:
-        """The ends of an extrusion: whole faces, and the parts of faces of cells that are cut, with
-        as many points on any part as on a whole face, for initial data must determine all."""
-        axis = domain.dimension - 1
-        there = np.isin(self.number, self.tiling.at_end(axis, end))
+    def _lids(self, end: int) -> list[Place]:
+        """The ends of the last axis, along which nothing changes: whole faces, and the parts of
+        faces of cells that are cut, with as many points on any part as on a whole face, for initial
+        data must determine all."""
+        axis = self.half_widths.shape[1] - 1
+        there = np.isin(self.boxes, self.tiling.at_end(axis, end))
         found: list[Place] = []
         for inside, kind in zip(self.insides, self.kind, strict=True):
-            whole, cut = (np.flatnonzero(there & (kind == one)) for one in (INSIDE, CUT))
+            own = kind[self.cell]
+            whole, cut = (np.flatnonzero(there & (own == one)) for one in (INSIDE, CUT))
             if len(whole):
-                found.append(self.on_wall((axis, end, WHOLE), whole))
-            low, high = self.low_corner[cut], self.high_corner[cut]
-            low[:, axis] = high[:, axis] = self.centres[cut, axis]  # The lid itself is a boundary.
+                found.append(self.on_wall((axis, end, WHOLE), self.cell[whole]))
+            low, high = (corner[cut] for corner in self.corners)
+            low[:, axis] = high[:, axis] = (low + high)[:, axis] / 2  # The lid is a boundary.
             parts = face_parts(inside, axis, low, high, max(self.face_counts[axis], default=1))
-            for cell, own in zip(cut.tolist(), parts, strict=True):
-                if own:
-                    x, weights = (np.concatenate(a) for a in zip(*own, strict=True))
-                    half = self.half_widths[cell]
-                    z = (x - self.centres[cell]) / half
-                    z[:, axis] = 2.0 * end - 1.0
-                    normals = np.tile(np.eye(axis + 1)[axis] * (2.0 * end - 1.0), (len(z), 1))
-                    slot = Slot(z, weights / np.prod(2 * half))
-                    found.append(Place(slot, np.array([cell]), np.ones(1), normals))
+            cells = np.repeat(self.cell[cut], [len(own) for own in parts])
+            for cell, (x, weights) in _by_cell(cells, list(itertools.chain(*parts))):
+                z = self._seen(x, cell)
+                z[:, axis] = 2.0 * end - 1.0
+                normals = np.tile(np.eye(axis + 1)[axis] * (2.0 * end - 1.0), (len(z), 1))
+                slot = Slot(z, weights / np.prod(2 * self.half_widths[cell]))
+                found.append(Place(slot, np.array([cell]), np.ones(1), normals))
         return found
+
+    def _along_sides(self, base: Domain, name: str) -> tuple[np.ndarray, Array, Array, Array]:
+        """Boxes, points, normals and weights on a part of the boundary along the last axis: those
+        of the base, at Gauss points. Points evenly spaced in time would leave the end of a slab
+        open, and that grows from slab to slab."""
+        count = max(itertools.chain(*self.face_counts))
+        spacing = (2 * self.half_widths).min(axis=0)[:-1] / count
+        ends = np.concatenate([corner[:, :-1] for corner in self.corners], axis=1)
+        flat, which = np.unique(ends, axis=0, return_inverse=True)
+        low, high = np.split(flat, 2, axis=1)
+        owner, x, normals, weights = boundary_points(base, name, spacing, low, high)
+        nodes, shares = gauss_rule(count)
+        found = []
+        for number, (bottom, top) in enumerate(np.stack(self.corners)[:, :, -1].T):
+            own = np.flatnonzero(owner == which.ravel()[number])
+            t = np.tile((bottom + top) / 2 + (top - bottom) / 2 * nodes, len(own))
+            points = np.column_stack([np.repeat(x[own], count, axis=0), t])
+            outward = np.column_stack([np.repeat(normals[own], count, axis=0), 0 * t])
+            measure = np.outer(weights[own], (top - bottom) / 2 * shares).ravel()
+            found.append((np.full(len(t), number), points, outward, measure))
+        box, points, outward, measure = (np.concatenate(a) for a in zip(*found, strict=True))
+        return box, points, outward, measure
 
     def _sampled(self, problem: Problem, name: str) -> list[Place]:
         domain = problem.domain
-        if isinstance(domain, Extrusion) and name in domain.ends:
-            return self._lids(domain, domain.ends.index(name))
-        counts = self.counts
-        if isinstance(domain, Extrusion):  # what too few points leave open grows with time
-            counts = tuple(itertools.chain(*self.face_counts))
-        spacing = (2 * self.half_widths).min(axis=0) / (max(counts) + 1)
-        axis = domain.axes.index("t") if name == START else None
-        few = FEW if axis is None else math.prod(self.face_counts[axis])
-        owner, points, normals, weights = boundary_points(
-            problem.domain, name, spacing, self.low_corner, self.high_corner, few=few
-        )
+        base, last = section(domain), domain.axes[-1]
+        if base is not None and name in (f"{last}min", f"{last}max"):
+            return self._lids(int(name.endswith("max")))
+        if base is not None:
+            box, points, normals, weights = self._along_sides(base, name)
+        else:
+            spacing = (2 * self.half_widths).min(axis=0) / (max(self.counts) + 1)
+            box, points, normals, weights = boundary_points(domain, name, spacing, *self.corners)
+        owner = self.cell[box]
         if self.insides[0].region is not None and "/" in name:
             sides = [i for i, own in enumerate(self.insides) if own.region in name.split("/")]
             there = (self.kind[sides][:, owner] != OUTSIDE).all(axis=0)
@@ -180,7 +205,7 @@ class ShapedCells(Cells):
         on_walls: dict[tuple[int, int], list[int]] = {}
         for cell in np.unique(owner).tolist():
             here = owner == cell
-            z = (points[here] - self.centres[cell]) / self.half_widths[cell]
+            z = self._seen(points[here], cell)
             side = self._whole_side(cell, z, normals[here], float(weights[here].sum()))
             if side is not None:
                 on_walls.setdefault(side, []).append(cell)
@@ -263,31 +288,40 @@ def _shaped(
     low, high = tiling.centres - tiling.half_widths, tiling.centres + tiling.half_widths
     kind = np.stack([kinds(inside, low, high) for inside in insides])
     _refuse_thin(insides, low, high, kind)
-    points: dict[tuple[int, int], tuple[Array, Array]] = {}
+    points: dict[tuple[int, int], Part] = {}
     for f, inside in enumerate(insides):
         cut = np.flatnonzero(kind[f] == CUT)
         made = inner_points(inside, low[cut], high[cut], max(counts), least) if len(cut) else []
         for box, (x, weights) in zip(cut.tolist(), made, strict=True):
             if len(x):
-                points[f, box] = (x, weights)
+                points[f, box] = Part(x, weights)
             else:
                 kind[f, box] = OUTSIDE
-    number = np.flatnonzero((kind != OUTSIDE).any(axis=0))
+    boxes = np.flatnonzero((kind != OUTSIDE).any(axis=0))
+    host = np.arange(tiling.count) if tiling.hosts is None else tiling.hosts
+    number = np.unique(host[boxes])
     if len(number) < 2:
         raise ValueError(
             f"{domain!r} meets {len(number)} of {tiling.count} subdomains, which has no "
             f"neighbour: use more subdomains, or coupling='overlap'"
         )
     cell_of = np.full(tiling.count, -1)
-    cell_of[number] = np.arange(len(number))
+    cell_of[boxes] = np.searchsorted(number, host[boxes])
+    for box in np.unique(host[boxes[host[boxes] != boxes]]).tolist():
+        if kind[0, box] == INSIDE:
+            slot, volume = slots.inside(counts), float(np.prod(high[box] - low[box]))
+            x = placed(slot.points, tiling.centres[box], tiling.half_widths[box])
+            points[0, box], kind[0, box] = Part(x, volume * slot.weights), CUT
     cut_slots, volumes = {}, np.zeros(len(number))
-    boxes = np.prod(2 * tiling.half_widths, axis=1)
-    for (f, box), (x, weights) in points.items():
-        z = (x - tiling.centres[box]) / tiling.half_widths[box]
-        cut_slots[f, int(cell_of[box])] = Slot(z, weights / boxes[box])
-        volumes[cell_of[box]] += weights.sum()
+    sizes = np.prod(2 * tiling.half_widths[number], axis=1)
+    for f in range(len(insides)):
+        own = [(int(cell_of[box]), part) for (g, box), part in points.items() if g == f]
+        for cell, (x, weights) in _by_cell([c for c, _ in own], [p for _, p in own]):
+            z = (x - tiling.centres[number[cell]]) / tiling.half_widths[number[cell]]
+            cut_slots[f, cell] = Slot(z, weights / sizes[cell])
+            volumes[cell] += weights.sum()
     whole = (kind[:, number] == INSIDE).any(axis=0)
-    volumes[whole] = boxes[number][whole]
+    volumes[whole] = sizes[whole]
     face_counts = tuple(on_faces[:i] + on_faces[i + 1 :] for i in range(len(counts)))
     all_low, all_high = corners(tiling)
     return ShapedCells(
@@ -295,7 +329,7 @@ def _shaped(
         number,
         all_low[number],
         all_high[number],
-        tuple(_faces(tiling, insides, homes, kind, cell_of, face_counts, degree)),
+        tuple(cut_faces(tiling, insides, homes, kind, cell_of, face_counts, degree)),
         counts,
         face_counts,
         degree,
@@ -304,8 +338,21 @@ def _shaped(
         insides,
         homes,
         kind[:, number],
+        boxes,
+        cell_of[boxes],
         cut_slots,
     )
+
+
+def _by_cell(cells: Iterable[int], parts: Sequence[Part]) -> list[tuple[int, Part]]:
+    """The points of all parts that a cell has, in the order of cells."""
+    found: dict[int, list[Part]] = {}
+    for cell, part in zip(cells, parts, strict=True):
+        found.setdefault(int(cell), []).append(part)
+    return [
+        (cell, Part(*(np.concatenate(a) for a in zip(*found[cell], strict=True))))
+        for cell in sorted(found)
+    ]
 
 
 def _refuse_thin(insides: tuple[Inside, ...], low: Array, high: Array, kind: np.ndarray) -> None:
@@ -318,71 +365,6 @@ def _refuse_thin(insides: tuple[Inside, ...], low: Array, high: Array, kind: np.
                 f"{inside.domain!r} has a part near ({at}) that is too thin for subdomains of "
                 f"size ({size}): use more subdomains, or coupling='overlap'"
             )
-
-
-def _faces(
-    tiling: Tiling,
-    insides: tuple[Inside, ...],
-    homes: tuple[int, ...],
-    kind: np.ndarray,
-    cell_of: np.ndarray,
-    counts: tuple[tuple[int, ...], ...],
-    degree: int,
-) -> list[Between]:
-    """All parts of faces inside, of the unknowns of every region."""
-    found = []
-    for f, inside in enumerate(insides):
-        living = tuple(i for i, home in enumerate(homes) if home == f)
-        fields = living if len(insides) > 1 else None
-        for faces in tiling.faces:
-            there = (kind[f][faces.below] != OUTSIDE) & (kind[f][faces.above] != OUTSIDE)
-            plain = (kind[f][faces.below] == INSIDE) & (kind[f][faces.above] == INSIDE)
-            columns = cell_of[faces.below], cell_of[faces.above], faces.part_below, faces.part_above
-            ends = np.stack(columns, axis=1).tolist()
-            whole = [Between(faces.axis, b, a, pb, pa, None, fields) for b, a, pb, pa in ends]
-            found += [whole[i] for i in np.flatnonzero(plain).tolist()]
-            some = np.flatnonzero(there & ~plain)
-            if len(some):
-                smaller, end = (x[some] for x in faces.smaller)
-                centre, half = tiling.centres[smaller], tiling.half_widths[smaller]
-                low, high = centre - half, centre + half
-                plane = centre[:, faces.axis] + end * half[:, faces.axis]
-                low[:, faces.axis] = high[:, faces.axis] = plane
-                n = max(counts[faces.axis], default=1)
-                parts = face_parts(inside, faces.axis, low, high, n)
-                for i, own in zip(some.tolist(), parts, strict=True):
-                    boxes = int(faces.below[i]), int(faces.above[i])
-                    found += _cut_face(tiling, whole[i], boxes, own, counts[faces.axis], degree)
-    return found
-
-
-def _cut_face(
-    tiling: Tiling,
-    face: Between,
-    boxes: tuple[int, int],
-    parts: list[Part],
-    counts: tuple[int, ...],
-    degree: int,
-) -> list[Between]:
-    """The parts of one face, as the boxes below and above it see them; a whole one is like any
-    other."""
-    smaller = boxes[0] if face.part_below == WHOLE else boxes[1]
-    area = float(np.prod(np.delete(2 * tiling.half_widths[smaller], face.axis)))
-    if len(parts) == 1 and abs(parts[0].weights.sum() - area) <= 1e-13 * area:
-        plain = len(parts[0].points) == int(np.prod(counts)) and len(set(counts)) <= 1
-        if plain:
-            return [face]
-    found = []
-    for part in parts:
-        measure = float(part.weights.sum())
-        weights = part.weights / measure
-        seen_below, seen_above = (
-            Slot((part.points - tiling.centres[j]) / tiling.half_widths[j], weights) for j in boxes
-        )
-        modes = modes_on(np.delete(part.points, face.axis, axis=1), weights, degree)
-        custom = Custom(seen_below, seen_above, modes, measure)
-        found.append(face._replace(part_below=WHOLE, part_above=WHOLE, custom=custom))
-    return found
 
 
 def integral_points(problem: Problem, basis: AnyCellBasis) -> tuple[Array, Array]:

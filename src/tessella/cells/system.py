@@ -145,6 +145,7 @@ class CellSystem:
             (id(a), id(b)): (a, b)
             for mine, theirs in zip(self.ports, other.ports, strict=True)
             for a, b in zip(mine, theirs, strict=True)
+            if a is not b
         }
         if not all(_same_port(a, b) for a, b in pairs.values()):
             return False
@@ -162,12 +163,7 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     ports = ports_of(crossing)
     if len(ports.faces) < len(system.faces):
         ports = with_open(crossing, ports, system.traces) or ports
-    return replace(
-        system,
-        ports=tuple(map(tuple, ports.own)),
-        crossings=tuple(map(tuple, ports.crossings)),
-        faces=tuple(ports.faces),
-    )
+    return replace(system, ports=ports.own, crossings=ports.crossings, faces=ports.faces)
 
 
 def _check_sizes(problem: Problem, basis: AnyCellBasis, inner: Sequence[Place]) -> None:
@@ -184,8 +180,6 @@ def _check_sizes(problem: Problem, basis: AnyCellBasis, inner: Sequence[Place]) 
 
 def _same_port(a: Port, b: Port) -> bool:
     """Whether two ports take and give the same, up to rounding."""
-    if a is b:
-        return True
     exact = (a.axis, a.side, a.taken, a.given) == (b.axis, b.side, b.taken, b.given)
     return exact and np.allclose(
         [a.kappa, a.half_width, *a.pulls], [b.kappa, b.half_width, *b.pulls], rtol=1e-9, atol=0.0
@@ -248,11 +242,9 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
                 for p in cells.on(problem, name)
             ]  # fmt: skip
             asked += stating.condition(condition, places)
-    own, crossings, faces = opened or ports
     system = CellSystem(
-        problem, basis, cells, stating, along, tuple(asked), tuple(sums),
-        tuple(map(tuple, own)), tuple(map(tuple, crossings)), tuple(faces),
-    )  # fmt: skip
+        problem, basis, cells, stating, along, tuple(asked), tuple(sums), *(opened or ports)
+    )
     if system.rows < basis.columns and plain:
         raise ValueError(
             f"the system has fewer rows than columns ({system.rows} < {basis.columns}): raise "

@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -135,6 +135,11 @@ class Cells:
         return placed(z, self.centres[cells], self.half_widths[cells])
 
     @cached_property
+    def known_ports(self) -> dict[object, Any]:
+        """Ports that were found already, by what decides them (see `ports`)."""
+        return {}
+
+    @cached_property
     def _orders(self) -> dict[tuple[Face, ...], Order]:
         """Orders of joining that were found already, by what crosses the faces."""
         return {}
@@ -165,8 +170,10 @@ class Cells:
 
     def inner(self) -> list[Place]:
         """Where the equations are asked."""
-        everywhere = np.arange(self.count)
-        return [Place(slots.inside(self.counts), everywhere, np.ones(self.count))]
+        everywhere, boxes = np.arange(self.count), self.tiling.subdomains
+        grid = None if self.tiling.cut else (boxes, self.counts)
+        slot = slots.inside(self.counts)
+        return [Place(slot, everywhere, np.ones(self.count), grid=grid)]
 
     def sums(self, fewest: int) -> list[Place]:
         """Where integrals are taken: points whose weights are parts of a cell's volume."""
@@ -179,7 +186,13 @@ class Cells:
         assert isinstance(domain, Box)
         face = domain.face(name)
         side = (face.axis, int(face.sign > 0), WHOLE)
-        return [self.on_wall(side, self.tiling.at_end(*side[:2]))]
+        place = self.on_wall(side, self.tiling.at_end(*side[:2]))
+        if self.tiling.cut:
+            return [place]
+        boxes, counts = list(self.tiling.subdomains), list(self.face_counts[face.axis])
+        boxes[face.axis] = 1
+        counts.insert(face.axis, 1)
+        return [place._replace(grid=(tuple(boxes), tuple(counts)))]
 
     def on_wall(self, side: Side, members: np.ndarray) -> Place:
         """Whole faces of some cells as pieces of the boundary."""

@@ -12,8 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from tessella.cells.faces import Faces, interior_faces
+from tessella.cells.slivers import hosts
 from tessella.cells.tree import Cell, Leaves, Roots, balanced, leaves
 from tessella.geometry.box import Box
+from tessella.geometry.combinations import Extrusion
 from tessella.geometry.domain import Domain
 from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
@@ -108,7 +110,7 @@ class Tiling(Decomposition):
 
     def moved(self, domain: Domain) -> Tiling:
         grown = (domain.upper - domain.lower) / (self.domain.upper - self.domain.lower)
-        return Tiling.of_widths(
+        made = Tiling.of_widths(
             domain,
             [
                 S if own is None else [w * factor for w in own]
@@ -116,6 +118,10 @@ class Tiling(Decomposition):
             ],
             self.cut,
         )
+        own = self.domain
+        if isinstance(own, Extrusion) and isinstance(domain, Extrusion) and own.base == domain.base:
+            made.__dict__["hosts"] = self.hosts
+        return made
 
     def split(self, slabs: Sequence[Collection[int]]) -> Tiling:
         """Along every axis, these slabs in halves; the boxes of other slabs keep their bits."""
@@ -159,6 +165,11 @@ class Tiling(Decomposition):
     def faces(self) -> tuple[Faces, ...]:
         """Where boxes touch, axis by axis."""
         return interior_faces(self)
+
+    @cached_property
+    def hosts(self) -> Index | None:
+        """Of every box the one whose features it has, where some are slivers (see `slivers`)."""
+        return hosts(self)
 
     @property
     def count(self) -> int:
@@ -245,6 +256,15 @@ class Tiling(Decomposition):
         return own, own
 
     def seen(self, points: Array) -> tuple[Index, Index]:
+        box, point = self.containing(points)
+        if self.hosts is None:
+            return box, point
+        box = self.hosts[box]
+        order = np.lexsort((point, box))
+        return box[order], point[order]
+
+    def containing(self, points: Array) -> tuple[Index, Index]:
+        """Boxes and points, whoever's features the boxes have."""
         points = self._inwards(points)
         if not self.cut:
             return super().seen(points)

@@ -72,6 +72,42 @@ class Unknowns:
             parts.append(a.reshape(*several, -1))
         return np.concatenate(parts, axis=-1)
 
+    @staticmethod
+    def of_coefficients(
+        a: Array,
+        system: CellSystem,
+        spaces: tuple[Space, ...],
+        space_of: np.ndarray,
+        widest: int,
+        own_units: Array | None,
+    ) -> Unknowns:
+        """The transpose of `coefficients`, of several (k, columns)."""
+        cells, starts = system.cells, system.enriching.starts
+        found = Unknowns(
+            system, spaces, space_of, np.zeros((cells.count, len(a), widest)), own_units
+        )
+        ends = np.cumsum([cells.tiling.count * basis.width for basis in system.bases])
+        every = np.arange(cells.count)
+        for f, (basis, part) in enumerate(
+            zip(system.bases, np.split(a, ends[:-1], axis=1), strict=True)
+        ):
+            local = part.reshape(len(a), -1, basis.width)[:, cells.number].swapaxes(0, 1)
+            columns = basis.features.columns
+            for space, mine in found._by_space(every):
+                own = local[mine, :, :columns]
+                reduced = space.draws[f].adjoint(flat(own).T).T / space.units[f]
+                at = slice(space.starts[f], space.starts[f + 1])
+                found.rows[mine, :, at] = reduced.reshape(len(mine), len(a), -1)
+            if own_units is None or starts[f] == starts[f + 1]:
+                continue
+            reached = np.flatnonzero(system.enriching.reached)
+            first = np.array([space.columns for space in spaces])[space_of[reached]]
+            for k in range(starts[f + 1] - starts[f]):
+                number = starts[f] + k
+                value = local[reached, :, columns + k] * own_units[number]
+                found.rows[reached, :, first + number] = value
+        return found
+
     def of_statements(self) -> list[Array]:
         """What the rows of every statement make of the unknowns, (members, n), or (members, k, n);
         left out for cells that filter their own features."""

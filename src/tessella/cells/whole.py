@@ -55,6 +55,28 @@ class Whole:
         b3 = c_a + a3 @ self.A33.T + outside[..., : self.A31.shape[1]] @ self.A31.T
         return np.concatenate([a3, b3], axis=-1), outside
 
+    def transposed(self, x: Array, outside: Array) -> tuple[Array, Array, Array]:
+        """The transpose of `solve`: from what came in at the closed ports and outside to c_a, c_b
+        and the sums."""
+        m, n1 = self.B33.shape[0], self.A31.shape[1]
+        a3, b3 = x[..., :m], x[..., m:]
+        outside = outside.copy()
+        outside[..., :n1] += b3 @ self.A31
+        right, sums = self._solved_back(np.concatenate([a3 + b3 @ self.A33, outside], axis=-1))
+        return b3 + right @ self.B33 - sums @ self.E_b, right, sums
+
+    def _solved_back(self, x: Array) -> tuple[Array, Array]:
+        m = self.B33.shape[0]
+        if self.factors is not None:
+            found = np.asarray(lapack.dgetrs(*self.factors, x.T, trans=1)[0]).T
+        elif not self.rows.size:
+            found = np.zeros((*x.shape[:-1], len(self.rows)))
+        else:
+            weight = np.concatenate([np.ones(m), self.weights])
+            rows = weight[:, None] * self.rows
+            found = weight * np.asarray(scipy.linalg.lstsq(rows.T, x.T, cond=1e-13)[0]).T
+        return found[..., :m], found[..., m:]
+
     def _solved(self, right: Array, sums: Array) -> Array:
         given = np.concatenate([right, sums], axis=-1)
         if self.factors is not None:

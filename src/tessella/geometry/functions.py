@@ -4,20 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isroutine
+from types import CodeType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary, WeakSet
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.geometry.lattice import along_axes
 from tessella.machine.arrays import Array, on_device
 
 Function = Callable[[Any], Any]
 """From (n, d) points to (n,) values, both arrays of NumPy or of JAX."""
 
 Orders = tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Traced:
+    """A number that JAX follows, as a function of the points (see `parametric`)."""
+
+    value: jax.core.Tracer
+
+    def __call__(self, points: Array) -> jax.Array:
+        return jnp.full(len(points), self.value)
+
 
 MANY, FEW = 16_384, 3
 """From so many points on, a function is tried at a few of them first: one that answers with a value
@@ -27,22 +42,41 @@ for every pair of points would ask for gigabytes."""
 def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> dict[Orders, Array]:
     """Values and derivatives of a user's function at the points, checked point by point.
 
-    The function sees the whole (n, d) array. Its plain value is computed as it is, so NumPy code
-    is fine; derivatives are taken by JAX, so they need a function written with `jax.numpy`.
+    The function sees the whole (n, d) array. Where only its value is wanted that is computed as it
+    is, so NumPy code is fine; derivatives are taken by JAX, in one program with the value, so they
+    need a function written with `jax.numpy`.
     """
-    plain = [g for g in gammas if not any(g)]
-    higher = [g for g in gammas if any(g)]
-    found = {g: function_values(function, points) for g in plain}
-    if higher:
-        if not plain:
-            _try_few(function, points, function_name(function))
-        with explained(function, points, function_name(function)):
-            results = _compiled(function, tuple(higher))(on_device(padded(points)))
-        for gamma, value in zip(higher, results, strict=True):
-            what = f"the derivative {gamma} of {function_name(function)}"
-            own = np.asarray(value)
-            found[gamma] = check_values(own[: len(points)] if own.ndim else own, points, what)
+    if not any(map(any, gammas)):
+        return {g: function_values(function, points) for g in gammas}
+    name = function_name(function)
+    _try_few(function, points, name)
+    with explained(function, points, name):
+        at = on_device(padded(np.asarray(points)))
+        results = jax.device_get(_program(function, tuple(gammas))(at))
+    found = {}
+    for gamma, value in zip(gammas, map(np.asarray, results), strict=True):
+        what = f"the derivative {gamma} of {name}" if any(gamma) else name
+        found[gamma] = check_values(value[: len(points)] if value.ndim else value, points, what)
     return found
+
+
+ALIKE = 3
+"""Functions of one text that are compiled; more of them differ in parameters only, which change
+again and again, so that their steps, compiled long ago, are taken one by one."""
+
+_MADE: WeakKeyDictionary[CodeType, WeakSet[Function]] = WeakKeyDictionary()
+"""Functions by their text."""
+
+
+def _program(
+    function: Function, gammas: tuple[Orders, ...]
+) -> Callable[[jax.Array], list[jax.Array]]:
+    if isinstance(function, FunctionType):
+        made = _MADE.setdefault(function.__code__, WeakSet())
+        made.add(function)
+        if len(made) > ALIKE:
+            return lambda x: [directional(function, gamma)(x) for gamma in gammas]
+    return _compiled(function, gammas)
 
 
 @lru_cache(maxsize=64)
@@ -90,8 +124,10 @@ def function_values(function: Function | float, points: Array, what: str | None 
         return check_values(np.full(len(points), float(function)), points, what or "the value")
     name = what or function_name(function)
     _try_few(function, points, name)
+    returned = along_axes(function, points)
     with explained(function, points, name):
-        returned = function(points)
+        if returned is None:
+            returned = function(np.asarray(points))
         values = np.asarray(returned)
     if np.ma.is_masked(returned):
         raise ValueError(f"{name} returned a masked array: fill in what is masked")
@@ -99,8 +135,9 @@ def function_values(function: Function | float, points: Array, what: str | None 
 
 
 def _try_few(function: Function, points: Array, what: str) -> None:
-    """Refuse a function of too many values before it is asked for them all."""
-    if len(points) < MANY:
+    """Refuse a function of too many values before it is asked for them all; not one of our own,
+    which says that it is `pointwise`."""
+    if len(points) < MANY or getattr(function, "pointwise", False):
         return
     few = points[:FEW]
     try:

@@ -35,12 +35,19 @@ PREFERENCES = {
 """By JAX's name of the kind of device."""
 
 _HOST: ContextVar[bool] = ContextVar("host", default=False)
+_LENT: ContextVar[bool] = ContextVar("lent", default=False)
 
 
 def preferred() -> Preferences:
     """What is faster where JAX computes now."""
     kind = "cpu" if _HOST.get() else jax.default_backend()
     return PREFERENCES.get(kind, Preferences())
+
+
+def accelerated() -> bool:
+    """Whether large batches may go to a GPU: there is one, and it is used or at least lent."""
+    here = PREFERENCES.get(jax.default_backend(), Preferences())
+    return here.batches and (_LENT.get() or not _HOST.get())
 
 
 def on_host(*arrays: object) -> bool:
@@ -54,14 +61,16 @@ def device() -> jax.Device:
 
 
 @contextmanager
-def on_the_cpu(wanted: bool) -> Iterator[None]:
-    """Inside, JAX computes on the CPU although there is a GPU; or, not wanted, on the GPU again."""
+def on_the_cpu(wanted: bool, lent: bool = False) -> Iterator[None]:
+    """Inside, JAX computes on the CPU although there is a GPU; or, not wanted, on the GPU again. A
+    GPU that is `lent` may still be given large batches."""
     if jax.default_backend() == "cpu":
         yield
         return
-    token = _HOST.set(wanted)
+    tokens = (_HOST, _HOST.set(wanted)), (_LENT, _LENT.set(lent))
     try:
         with jax.default_device(device()):
             yield
     finally:
-        _HOST.reset(token)
+        for variable, token in tokens:
+            variable.reset(token)

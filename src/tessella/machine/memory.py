@@ -11,6 +11,7 @@ import resource
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import lru_cache
 from pathlib import Path
 
 import jax
@@ -64,15 +65,20 @@ def _of_the_container(
 ) -> int | None:
     """The least that any of the groups this process is in may still take; what the kernel would
     drop from its cache counts as free."""
-    found = []
-    for line in _lines(own):
-        _, kinds, path = line.split(":", 2)
-        if kinds in ("", "memory"):
-            top, names = (groups, TWO) if not kinds else (groups / kinds, ONE)
-            inside = top / path.lstrip("/")
-            found += [_left(group, *names) for group in (inside, *inside.parents)]
-    known = [bound for bound in found if bound is not None]
-    return min(known, default=None)
+    found = [_left(*one) for line in _lines(own) for one in _groups(groups, line)]
+    return min((bound for bound in found if bound is not None), default=None)
+
+
+@lru_cache(maxsize=64)
+def _groups(groups: Path, line: str) -> list[tuple[Path, str, str, str]]:
+    """The groups that a line of the process's own names, and what their numbers are called."""
+    _, kinds, path = line.split(":", 2)
+    if kinds not in ("", "memory"):
+        return []
+    top, names = (groups, TWO) if not kinds else (groups / kinds, ONE)
+    inside = top / path.lstrip("/")
+    every = (inside, *inside.parents)
+    return [(group, *names) for group in every if group.is_relative_to(top)]
 
 
 ONE = ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file")
@@ -84,10 +90,17 @@ UNLIMITED = 2**60
 
 
 def _left(group: Path, limit: str, used: str, cache: str) -> int | None:
-    most, now = (next(iter(_lines(group / name)), "") for name in (limit, used))
-    if not (most.isdecimal() and now.isdecimal()) or int(most) > UNLIMITED:
+    most = _first(group / limit)
+    if not most.isdecimal() or int(most) > UNLIMITED:
+        return None
+    now = _first(group / used)
+    if not now.isdecimal():
         return None
     return int(most) - int(now) + _numbers(group / "memory.stat").get(cache, 0)
+
+
+def _first(path: Path) -> str:
+    return next(iter(_lines(path)), "")
 
 
 def _lines(path: Path) -> list[str]:

@@ -53,7 +53,7 @@ class Many(NamedTuple):
 class Data(NamedTuple):
     """Where data of a statement enter the right-hand sides of a system: at these places as
     scale * (values - lift), the values at these points (those numbered by `which`, if not one
-    each)."""
+    each); on a boundary with the normals there."""
 
     name: str
     points: Array
@@ -61,6 +61,7 @@ class Data(NamedTuple):
     scale: Array
     lift: Array
     which: np.ndarray | None = None
+    normals: Array | None = None
 
 
 class Factors(ABC):
@@ -106,6 +107,11 @@ class Factors(ABC):
     @abstractmethod
     def many(self, right: Array) -> Many:
         """Solve for other right-hand sides (k, size), in the order of the system's `right`."""
+
+    def transposed(self, a: Array) -> Array | None:
+        """The transpose of `many`: from coefficients (k, columns) to right-hand sides (k, size);
+        None if these factors cannot be used that way."""
+        return None
 
     @abstractmethod
     def described(self, basis: AnyBasis) -> dict[str, Any]:

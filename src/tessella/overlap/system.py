@@ -55,7 +55,7 @@ class LeastSquares:
 
     The rows of `totals` are written as partial sums, which are unknowns too: the last columns of M.
     `scales` are the units in which the filter compares columns, if not their own. Rows at `points`
-    have h = scale * (data - lift).
+    have h = scale * (data - lift); `normals` are those of conditions on the boundary.
     """
 
     M: BlockMatrix
@@ -65,6 +65,7 @@ class LeastSquares:
     points: Array
     scale: Array
     lift: Array
+    normals: dict[str, Array]
     totals: tuple[Total, ...] = ()
     scales: Array | None = None
 
@@ -90,7 +91,8 @@ class LeastSquares:
         """Where the data of every statement enter `right`."""
         found = []
         for name, at in self.parts.items():
-            found.append(Data(name, self.points[at], at, self.scale[at], self.lift[at]))
+            own = (self.points[at], at, self.scale[at], self.lift[at])
+            found.append(Data(name, *own, normals=self.normals.get(name)))
         rows = len(self.h) - len(self.points)
         for number, total in enumerate(self.totals, 1):
             n = rows // len(self.totals)
@@ -287,7 +289,8 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
     else:
         weights = {name: float(w) for name, w in weighed.weights.items() if w is not None}
     h = scale * (weighed.given - weighed.lift)
-    asked = (weighed.points, scale, weighed.lift)
+    normals = {part.source.name: part.normals for part in rows if part.normals is not None}
+    asked = (weighed.points, scale, weighed.lift, normals)
     system = LeastSquares(M, h, weighed.parts, weights, *asked, scales=_scales(bases, M))
     return _with_totals(system, totals) if totals else system
 

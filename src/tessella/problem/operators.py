@@ -22,8 +22,9 @@ from dataclasses import dataclass, replace
 from numbers import Real
 
 import numpy as np
+from jax.core import Tracer
 
-from tessella.geometry.functions import Function, Orders, derivatives
+from tessella.geometry.functions import Function, Orders, Traced, derivatives
 from tessella.machine.arrays import Array
 
 
@@ -75,7 +76,7 @@ class Operator:
         return Scaled(-1.0, self)
 
     def __rmul__(self, coefficient: float | Function) -> Operator:
-        if isinstance(coefficient, Real):
+        if isinstance(coefficient, Real | Tracer):
             return Scaled(_finite(coefficient), self)
         if callable(coefficient) and not isinstance(coefficient, type):
             return Scaled(coefficient, self)
@@ -85,7 +86,7 @@ class Operator:
         )
 
     def __mul__(self, coefficient: float) -> Operator:
-        if isinstance(coefficient, Real):
+        if isinstance(coefficient, Real | Tracer):
             return Scaled(_finite(coefficient), self)
         raise TypeError(
             f"operator * {coefficient!r} is ambiguous: write `f * operator` for a coefficient in "
@@ -93,6 +94,8 @@ class Operator:
         )
 
     def __truediv__(self, number: float) -> Operator:
+        if isinstance(number, Tracer):
+            return self * (1.0 / number)
         if not isinstance(number, Real) or not number:
             raise TypeError(
                 f"operator / {number!r}: operators are divided by numbers other than 0; for a "
@@ -124,7 +127,7 @@ class Operator:
 def _as_operator(value: Operator | float, symbol: str) -> Operator:
     if isinstance(value, Operator):
         return value
-    if isinstance(value, Real):
+    if isinstance(value, Real | Tracer):
         return Scaled(_finite(value), Identity())
     raise TypeError(
         f"operator {symbol} {value!r}: expected an operator or a number; a function f of the "
@@ -132,7 +135,9 @@ def _as_operator(value: Operator | float, symbol: str) -> Operator:
     )
 
 
-def _finite(coefficient: Real) -> float:
+def _finite(coefficient: Real | Tracer) -> float | Function:
+    if isinstance(coefficient, Tracer):
+        return Traced(coefficient)
     value = float(coefficient)
     if not math.isfinite(value):
         raise ValueError(f"the coefficient of an operator must be finite, got {value!r}")

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from numbers import Real
 from typing import Any
@@ -43,6 +45,20 @@ from tessella.problem.statement import (
     check_units,
     check_weight,
 )
+
+_RESTATED: ContextVar[bool] = ContextVar("restated", default=False)
+
+
+@contextmanager
+def restated() -> Iterator[None]:
+    """Inside, problems are stated without checks: a problem with other numbers was checked before,
+    and numbers that JAX follows can not be. They have statements and a domain, nothing else."""
+    token = _RESTATED.set(True)
+    try:
+        yield
+    finally:
+        _RESTATED.reset(token)
+
 
 PROBES = {1: 2, 2: 65, 3: 17}
 """Points per axis at which a stated problem's conditions are tried."""
@@ -206,7 +222,8 @@ class Problem:
             check_kind(name, str, "Problem fields", "a list of names")
         if isinstance(self.conditions, str | bytes | Mapping):
             raise TypeError(f"Problem conditions must be a list, got {self.conditions!r}")
-        self.domain.check()
+        if not _RESTATED.get():
+            self.domain.check()
         axes = tuple(c.axis for c in conditions if isinstance(c, Periodic))
         conditions = tuple(c for c in conditions if not isinstance(c, Periodic))
         if axes:
@@ -219,6 +236,8 @@ class Problem:
         named = tuple(marked(statement, self.domain) for statement in named)
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
+        if _RESTATED.get():
+            return
         for condition in conditions:
             self._try(condition)
         check_units(self.domain, self.statements)
@@ -314,12 +333,12 @@ class Problem:
             else Term(zero, float(multiplier))
         )
         found: dict[tuple[int, ...], Array] = {}
-        for terms, share in self._acting(operator, field, points):
+        for terms, share in self.acting(operator, field, points):
             for alpha, c in symbol(compose(terms, (front,)), points, normals).items():
                 found[alpha] = found.get(alpha, 0.0) + share * c
         return found
 
-    def _acting(
+    def acting(
         self, operator: Operator, field: str | None, points: Array
     ) -> list[tuple[tuple[Term, ...], Array | float]]:
         """Terms that act on an unknown, and where: on the part of a region, those that do not name
@@ -347,7 +366,7 @@ class Problem:
             offset = self.ansatz_of(name).offset
             if not callable(offset) and not offset:
                 continue
-            for terms, share in self._acting(operator, name, points):
+            for terms, share in self.acting(operator, name, points):
                 if callable(offset):
                     values += share * apply_to_function(terms, offset, points, normals)
                 else:

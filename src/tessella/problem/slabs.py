@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, Orders, derivatives
+from tessella.geometry.lattice import Gridded, Places
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
 from tessella.problem.nonlinear import Guess
@@ -65,14 +66,16 @@ def _continued(condition: Condition, before: Applied) -> Condition:
 class Continued:
     """Initial data that are the end of the slab before."""
 
+    pointwise: ClassVar[bool] = True
+
     operator: Operator
     before: Applied
 
-    def __call__(self, points: Array) -> Array:
+    def __call__(self, points: Array | Places) -> Array:
         domain = self.before.problem.domain
         axis = domain.axis_index(TIME)
-        there = np.array(points)
-        there[:, axis] = domain.upper[axis]
+        given = points.gridded if isinstance(points, Places) else np.asarray(points).view(Gridded)
+        there = given.moved(axis, domain.upper[axis])
         back = -np.eye(domain.dimension)[axis]
         return self.before.apply(self.operator, there, np.tile(back, (len(points), 1)))
 
@@ -148,6 +151,30 @@ def _between(domain: Domain, low: float, high: float) -> Domain:
         return domain.base.over(**{TIME: (low, high)})
     sides = dict(zip(domain.axes, domain.bounds, strict=True))
     return Box(**{**sides, TIME: (low, high)}).closed(*domain.periodic)
+
+
+def section(domain: Domain) -> Domain | None:
+    """What a domain is at every place of its last axis, if that is the same everywhere: a shape
+    over an axis, or regions over time."""
+    if isinstance(domain, Extrusion):
+        return domain.base
+    if not isinstance(domain, Divided) or domain.axes[-1] != TIME:
+        return None
+    whole = _at_rest(domain.whole)
+    shapes = {name: _at_rest(shape) for name, shape in domain.shapes}
+    if whole is None or None in shapes.values():
+        return None
+    return Divided(whole, **{name: shape for name, shape in shapes.items() if shape is not None})
+
+
+def _at_rest(piece: Domain) -> Domain | None:
+    """A piece of a domain in time without time."""
+    if isinstance(piece, Extrusion):
+        return piece.base
+    if not isinstance(piece, Box) or piece.dimension < 2:
+        return None
+    sides = dict(zip(piece.axes[:-1], piece.bounds[:-1], strict=True))
+    return Box(**sides).closed(*piece.periodic)
 
 
 def starts(problem: Problem) -> list[Condition]:

@@ -7,6 +7,7 @@ from numbers import Real
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
+from jax.core import Tracer
 from numpy.typing import NDArray
 
 from tessella.geometry.domain import Domain
@@ -114,5 +115,5 @@ def check_weight(weight: object, name: str) -> None:
 
 
 def check_data(value: object, what: str) -> None:
-    if isinstance(value, type) or not (isinstance(value, Real) or callable(value)):
+    if isinstance(value, type) or not (isinstance(value, Real | Tracer) or callable(value)):
         raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")

@@ -40,7 +40,8 @@ class Slab:
     """The figures of one slab.
 
     end       the time it ends
-    residual  root of the loss at points it has not seen, its start included
+    residual  root of the loss at points it has not seen, its start included; without an estimate at
+              its own points
     jumps     root mean square misfit of every initial condition: to the given data in the first
               slab, to the end of the slab before in the others
     estimate  estimated normalised L1 error, everything that came before included

@@ -19,6 +19,7 @@ from tessella.cells.shaped import integral_points
 from tessella.geometry.box import Box
 from tessella.geometry.domain import real_numbers
 from tessella.geometry.functions import Orders
+from tessella.geometry.lattice import Gridded
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
@@ -91,6 +92,8 @@ class Solution(Sampled):
         if not is_linear(operator):
             return applied_to(operator, self, x, normals)
         x = self.problem.domain.wrapped(x)
+        if isinstance(points, Gridded) and not self.problem.domain.periodic:
+            x = points
         values = self.problem.lift(operator, x, normals)
         fields = self.problem.fields
         offset = 0

@@ -8,12 +8,14 @@ is evaluated strip by strip.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from tessella.cells.basis import CellBasis
 from tessella.features.random_features import Layer, shallow_derivatives
 from tessella.geometry.functions import Orders
+from tessella.geometry.lattice import Gridded
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import Basis
 from tessella.overlap.evaluation import basis_tables, by_numpy, evaluate_blocks
@@ -34,8 +36,11 @@ them, make tables worth their while."""
 
 def superposed(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) -> Array:
     """sum_jk a_jk sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at the points x."""
-    subdomain, point = basis.decomposition.seen(x)
-    groups = _alike(basis, x, subdomain, point)
+    groups = _on_lattice(basis, x)
+    x = np.asarray(x)
+    if groups is None:
+        subdomain, point = basis.decomposition.seen(x)
+        groups = _alike(basis, x, subdomain, point)
     if groups is None:
         return _by_strips(basis, a, x, symbol, subdomain, point)
     local, values = a.reshape(basis.decomposition.count, -1), np.zeros(len(x))
@@ -63,11 +68,40 @@ Group = tuple[np.ndarray, np.ndarray, Array]
 """Cells, the numbers of their points (cells, P), and the places of these in a cell (P, d)."""
 
 
+def _by_tables(basis: Basis) -> TypeGuard[CellBasis]:
+    """Whether tables of features can be shared by cells."""
+    if not (isinstance(basis, CellBasis) and basis.shared and len(basis.layers) == 1):
+        return False
+    return not basis.enrichment and basis.features.function.plain
+
+
+def _on_lattice(basis: Basis, x: Array) -> list[Group] | None:
+    """All cells that points on a lattice lie in, if they are asked at the same places; None if they
+    are not, or if nobody knows."""
+    lattice = x.lattice if isinstance(x, Gridded) else None
+    if lattice is None or not _by_tables(basis):
+        return None
+    own = basis.decomposition
+    if own.cut:
+        return None
+    z, slabs = [], []
+    for axis, line in enumerate(lattice.along):
+        slab = own.range_along(axis, line.ravel())[0].reshape(line.shape)
+        edges, half = own.edges(axis), np.array(own.along(axis)) / 2
+        place = (line - (edges[1:] + edges[:-1])[slab] / 2) / half[slab]
+        rounding = 8 * np.finfo(float).eps * max(1.0, np.abs(line).max()) / half.min()
+        if np.any(slab != slab[:, :1]) or np.any(np.abs(place - place[0]) > rounding):
+            return None
+        z.append(place[0])
+        slabs.append(slab[:, 0])
+    cells = np.ravel_multi_index(np.meshgrid(*slabs, indexing="ij"), own.subdomains).ravel()
+    places = np.stack(np.meshgrid(*z, indexing="ij"), axis=-1).reshape(-1, len(z))
+    return [(cells, np.arange(len(x)).reshape(len(cells), -1), places)]
+
+
 def _alike(basis: Basis, x: Array, subdomain: np.ndarray, point: np.ndarray) -> list[Group] | None:
     """The cells in groups that are asked at the same places; None if that would not pay."""
-    if not (isinstance(basis, CellBasis) and basis.shared and len(basis.layers) == 1):
-        return None
-    if basis.enrichment or not basis.features.function.plain or len(point) != len(x):
+    if not _by_tables(basis) or len(point) != len(x):
         return None
     own = basis.decomposition
     z = (x[point] - own.centres[subdomain]) / own.half_widths[subdomain]

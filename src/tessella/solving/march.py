@@ -37,10 +37,9 @@ from tessella.solution.marched import Marched, MarchReport
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.method import Method, check_problem, with_choices
-from tessella.solving.newton import LostError
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
-from tessella.solving.walk import UnstableError, Walk
+from tessella.solving.walk import ENDS, Walk
 from tessella.solving.ways import Parts
 
 
@@ -70,9 +69,10 @@ def march(
 
     `test_grid` is where the error of one slab is measured (about 2,000 points unless given);
     `estimate` marches a second, coarser discretisation beside this one (the default where the
-    solver is direct). `progress` is as in `solve`: the line counts slabs, and a function of your
-    own is called with (slabs done, slabs, residual) after each of them, and as in `solve` while one
-    is being set up or iterated on. An interrupt keeps the slabs that are finished.
+    solver is direct); without it residuals are those at a slab's own points. `progress` is as in
+    `solve`: the line counts slabs, and a function of your own is called with (slabs done, slabs,
+    residual) after each of them, and as in `solve` while one is being set up or iterated on. An
+    interrupt keeps the slabs that are finished.
 
     >>> import tessella as ts
     >>> domain = ts.Box(x=(0, 1), t=(0, 1))
@@ -90,8 +90,8 @@ def march(
     first = slab_problem(problem, (low, float(ends[1])))
     with attended(progress) as show:
         parts, found = _first_parts(problem, first, chosen, inner(show))
-        # Many small steps: a GPU would wait for its launches.
-        with on_the_cpu(on_cells(parts.basis)):
+        # Many small steps, in which a GPU would wait for its launches; large slabs it may have.
+        with on_the_cpu(on_cells(parts.basis), lent=True):
             marched = _march(problem, ends, parts, chosen, show)
     if found is None:
         return marched
@@ -118,21 +118,9 @@ def _march(
     for k in range(slabs):
         try:
             walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))
-        except LostError as error:
-            if not walk.figures:
-                raise
-            reason, advice = f"lost in slab {k + 1} of {slabs}", f"{error}; or take shorter slabs"
-            break
-        except UnstableError as error:
-            walk.drop_last()
-            reason = f"unstable in slab {k + 1} of {slabs}"
-            advice = f"{error}: take shorter slabs or more of the cells, or check the conditions"
-            break
-        except (KeyboardInterrupt, MemoryError) as error:
-            if not walk.figures:
-                raise
-            what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
-            reason, advice = f"{what} in slab {k + 1} of {slabs}", f"kept until t = {ends[k]:g}"
+        except ENDS as error:
+            remedy = "take shorter slabs or more of the cells, or check the conditions"
+            reason, advice = walk.stopped(error, f"in slab {k + 1} of {slabs}", remedy)
             break
         if progress is not None:
             progress(k + 1, slabs, walk.figures[-1].residual)

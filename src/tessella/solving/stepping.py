@@ -37,7 +37,7 @@ from tessella.solving.march import finished, marches
 from tessella.solving.method import PATIENCE, Method
 from tessella.solving.newton import LostError
 from tessella.solving.plan import Plan, first_plan, planned
-from tessella.solving.walk import Trial, UnstableError, Walk
+from tessella.solving.walk import ENDS, Trial, Walk
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 
@@ -186,20 +186,8 @@ class _Stepping:
             try:
                 trial, steps = self.slab(walk, t, steps)
                 walk.keep(trial)
-            except LostError as error:
-                if not walk.figures:
-                    raise
-                reason, advice = f"lost at t = {t:g}", f"{error}"
-                break
-            except UnstableError as error:
-                walk.drop_last()
-                reason, advice = f"unstable at t = {t:g}", f"{error}: check the conditions"
-                break
-            except (KeyboardInterrupt, MemoryError) as error:
-                if not walk.figures:
-                    raise
-                what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
-                reason, advice = f"{what} at t = {t:g}", f"kept until t = {t:g}"
+            except ENDS as error:
+                reason, advice = walk.stopped(error, f"at t = {t:g}", "check the conditions")
                 break
             if len(walk.figures) == 1:
                 self.first = steps

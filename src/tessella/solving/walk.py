@@ -8,6 +8,7 @@ shows how losses grow or fade.
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from tessella.accuracy.estimate import (
     apart,
     at_end,
     compare,
+    glance,
     largest_error,
     look,
     own_error,
@@ -32,7 +34,7 @@ from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
-from tessella.problem.nonlinear import original
+from tessella.problem.nonlinear import Remaining, original
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.slabs import AtEnd, Continued, at_start, slab_problem, starts
 from tessella.problem.statement import Applied
@@ -58,6 +60,10 @@ Bounds = tuple[float, float]
 
 class UnstableError(ArithmeticError):
     """A march whose errors feed on themselves."""
+
+
+ENDS = (UnstableError, LostError, KeyboardInterrupt, MemoryError)
+"""What ends a march that keeps its slabs (see `Walk.stopped`)."""
 
 
 class Track:
@@ -154,6 +160,14 @@ class Trial(NamedTuple):
         return np.where(size > 0, spread, 0.0)
 
     @property
+    def residual(self) -> float:
+        """Root of the loss where the slab is looked at, or else at its own points."""
+        if self.seen.defects:
+            return self.seen.loss
+        report = self.solution.report
+        return math.sqrt(sum(report.weights[n] * r**2 for n, r in report.residual.items()))
+
+    @property
     def error(self) -> float:
         """Of the slab, everything before left out."""
         return 0.0 if self.judged is None else own_error(self.judged)
@@ -208,7 +222,7 @@ class Walk:
         half, share = self._poorer(parts), tuning.IN_A_SLAB
         if half is None:
             rows = held_out(stated, peaked=False, share=share, source=source)
-            return Trial(bounds, parts, solution, reused, look(solution, rows), start)
+            return Trial(bounds, parts, solution, reused, glance(solution, rows), start)
         rows = held_out(stated, share=share, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
@@ -229,11 +243,11 @@ class Walk:
         self.solutions.append(
             dataclasses.replace(own, problem=original(own.problem), report=report)
         )
-        misfits = {defect.rows.source.name: defect.missed for defect in trial.seen.defects}
+        misfits = {d.rows.source.name: d.missed for d in trial.seen.defects} or report.residual
         self.figures.append(
             Slab(
                 trial.bounds[1],
-                trial.seen.loss,
+                trial.residual,
                 {c.name: misfits[c.name] for c in starts(trial.solution.problem)},
                 guess and guess.mean,
                 report.error,
@@ -246,17 +260,26 @@ class Walk:
         )
         self._check_size(trial.seen)
 
-    def drop_last(self) -> None:
-        self.solutions.pop()
-        self.figures.pop()
+    def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
+        """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
+        if isinstance(error, UnstableError):
+            self.solutions.pop()
+            self.figures.pop()
+            return f"unstable {where}", f"{error}: {remedy}"
+        if not self.figures:
+            raise error
+        if isinstance(error, LostError):
+            return f"lost {where}", f"{error}; or take shorter slabs"
+        what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
+        return f"{what} {where}", f"kept until t = {self.figures[-1].end:g}"
 
     def _check_size(self, seen: Look) -> None:
         """Stop a march whose solution grows beyond its first size and that of all data."""
         size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
         given = [
-            defect.given
-            for defect in seen.defects
-            if not isinstance(defect.rows.source.given, Continued)
+            float(np.max(np.abs(rows.source.values(rows.points))))
+            for rows in seen.rows
+            if not isinstance(rows.source.given, Continued | Remaining) and len(rows.points)
         ]
         self.known = max(self.known, *given, size if len(self.figures) == 1 else 0.0)
         if not size <= BLOWN_UP * max(self.known, 1e-300):

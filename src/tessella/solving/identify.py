@@ -1,0 +1,337 @@
+"""Parameters from measurements: least squares with the derivatives that the factors give."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import scipy.optimize
+import scipy.stats
+from numpy.typing import ArrayLike
+
+from tessella.machine.arrays import Array
+from tessella.machine.progress import Progress, attended
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Problem
+from tessella.solution.solution import Solution
+from tessella.solving.method import Method, with_choices
+from tessella.solving.parametric import Parametric, parametric
+
+CONFIDENCE = 0.95
+"""Share of repeated experiments whose intervals hold the truth."""
+
+STEPS = 100
+"""Thetas that are tried at most."""
+
+CONVERGED = 1e-12
+"""Relative change of theta, of the misfit, or of its gradient at which nothing more is gained."""
+
+DETERMINED = 1e-12
+"""Singular values below this part of the largest say nothing about theta."""
+
+
+@with_choices()
+def identify(
+    problem_of: Callable[[Any], Problem],
+    data: tuple[ArrayLike, ArrayLike],
+    start: Any,
+    method: Method | None = None,
+    *,
+    of: Operator | None = None,
+    noise: float | ArrayLike | None = None,
+    bounds: tuple[Any, Any] | None = None,
+    regularisation: float | ArrayLike | None = None,
+    prior: Any = None,
+    progress: Progress | None = None,
+    **choices: Any,
+) -> Identified:
+    """The theta with which u fits measurements best, by Levenberg-Marquardt.
+
+    problem_of      theta -> Problem, as for `parametric`
+    data            (points, values): u, or the operator `of` on it, at points (n, d), values (n,)
+    start           theta to begin with, an array or any tree of arrays; near enough for u to look
+                    like the data, since the nearest minimum is found
+    noise           standard deviation of the measurements, one or of each; left out, it is taken
+                    from what the best fit leaves over
+    bounds          (lowest, highest) of theta, numbers or like `start`; infinite ones are none
+    regularisation  weights w of rows w (theta - prior), a number, one for each parameter, or a
+                    matrix (m, p): for fields that data determine poorly. If `noise` is given and
+                    theta is expected within s of the prior, w = 1 / s
+    prior           theta that is preferred, `start` unless given
+    progress        called with (thetas tried, most, misfit); True shows a line
+
+    The choices are those of `solve`. Every theta costs a factorisation, its derivatives a
+    right-hand side each. Intervals are those of a linear model around the best theta.
+
+    >>> import numpy as np
+    >>> import tessella as ts
+    >>> def problem_of(k):
+    ...     wire = ts.Box(x=(0, 1))
+    ...     return ts.Problem(wire, ts.Equation(-k * ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    >>> x = np.array([0.25, 0.5, 0.75])
+    >>> found = ts.identify(problem_of, (x, x * (1 - x) / 3), start=1.0,
+    ...     subdomains=2, features=16, coupling="interfaces")
+    >>> round(float(found.theta), 8)
+    3.0
+    """
+    chosen = Method.of(choices, "identify", method)
+    points, values = _data(data)
+    u = parametric(problem_of, points, chosen, of=of)
+    fit = _Fit(u, values, start, noise, bounds, regularisation, prior)
+    with attended(progress) as show:
+        return fit.found(show)
+
+
+class Bounds(NamedTuple):
+    low: Array
+    high: Array
+
+
+class _Fit:
+    """Measurements and what is asked of theta, checked."""
+
+    def __init__(
+        self,
+        u: Parametric,
+        values: Array,
+        start: Any,
+        noise: Any,
+        bounds: Any,
+        regularisation: Any,
+        prior: Any,
+    ) -> None:
+        self.u, self.data = u, values
+        self.start = np.asarray(u.numbers(start))
+        if not np.all(np.isfinite(self.start)):
+            raise ValueError(f"start must be finite, got {start!r}")
+        p = len(self.start)
+        self.names = _names(start)
+        self.sigma = _noise(noise, len(values))
+        self.prior = self.start if prior is None else self._like_start(prior, "prior")
+        self.R = _weights(regularisation, p)
+        if len(values) + len(self.R) < p:
+            raise ValueError(
+                f"{len(values)} measurements cannot determine {p} parameters: measure more, "
+                f"identify fewer, or add regularisation"
+            )
+        self.bounds = self._bounded(bounds)
+
+    def _like_start(self, given: Any, what: str) -> Array:
+        if isinstance(given, Real):
+            return np.full(len(self.start), float(given))
+        try:
+            return np.asarray(self.u.numbers(given))
+        except ValueError as error:
+            raise ValueError(f"{what} must be a number or like start: {error}") from None
+
+    def _bounded(self, bounds: Any) -> Bounds:
+        if bounds is None:
+            return Bounds(np.full(len(self.start), -np.inf), np.full(len(self.start), np.inf))
+        if not (isinstance(bounds, tuple | list) and len(bounds) == 2):
+            raise ValueError(f"bounds must be a pair (lowest, highest), got {bounds!r}")
+        low, high = (self._like_start(own, "bounds") for own in bounds)
+        outside = np.flatnonzero(~((low < high) & (low <= self.start) & (self.start <= high)))
+        if len(outside):
+            j = int(outside[0])
+            raise ValueError(
+                f"start {self.names[j]}={self.start[j]:.6g} is not within its bounds "
+                f"[{low[j]:.6g}, {high[j]:.6g}]: move it there, or widen them"
+            )
+        return Bounds(low, high)
+
+    def misfit(self, theta: Array) -> Array:
+        left = (self.u.value(theta) - self.data) / self._unit
+        return np.concatenate([left, self.R @ (theta - self.prior)])
+
+    def slope(self, theta: Array) -> Array:
+        J = self.u.tangents(theta, np.eye(len(theta))).T
+        return np.concatenate([J / np.broadcast_to(self._unit, len(J))[:, None], self.R])
+
+    @property
+    def _unit(self) -> Array:
+        return np.ones(1) if self.sigma is None else self.sigma
+
+    def found(self, progress: Progress | None) -> Identified:
+        started = time.perf_counter()
+        self._check_influence()
+
+        def tell(intermediate_result: Any) -> None:
+            if progress is not None:
+                size = float(np.sqrt(2 * intermediate_result.cost / len(self.data)))
+                progress(intermediate_result.nfev, STEPS, size)
+
+        result = scipy.optimize.least_squares(
+            self.misfit, self.start, self.slope, bounds=tuple(self.bounds), method="trf",
+            x_scale="jac", ftol=CONVERGED, xtol=CONVERGED, gtol=CONVERGED, max_nfev=STEPS,
+            callback=tell,
+        )  # fmt: skip
+        return self._told(result, time.perf_counter() - started)
+
+    def _check_influence(self) -> None:
+        J = self.slope(self.start)
+        silent = np.flatnonzero(~np.any(J, axis=0))
+        if len(silent):
+            raise ValueError(
+                f"{self.names[int(silent[0])]} does not change what is measured at start: leave it "
+                f"out, start elsewhere, or write problem_of with smooth functions of theta"
+            )
+
+    def _told(self, result: Any, seconds: float) -> Identified:
+        theta, n, p = np.asarray(result.x), len(self.data), len(self.start)
+        left = self.u.value(theta) - self.data
+        free = n + len(self.R) - p
+        sigma, width = self.sigma, float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
+        J = np.asarray(result.jac)
+        if sigma is None:
+            square = float(result.fun @ result.fun) / free if free else np.inf
+            sigma = np.array([np.sqrt(square)])
+            width = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, free)) if free else np.inf
+            J = J / max(float(sigma[0]), 1e-300)
+        covariance, rank = _inverse(J)
+        ends = width * np.sqrt(np.diag(covariance))
+        reason = "converged" if result.status > 0 else f"stopped after {STEPS} thetas"
+        if rank < p:
+            reason += f"; the data determine {rank} of {p} parameters only"
+        assert self.u.family.shape is not None
+        return Identified(
+            theta=self.u.family.shape.theta(theta),
+            values=theta,
+            names=self.names,
+            covariance=covariance,
+            intervals=np.stack([theta - ends, theta + ends], axis=1),
+            residual=float(np.sqrt(np.mean(left**2))),
+            noise=float(np.sqrt(np.mean(sigma**2))),
+            noise_given=self.sigma is not None,
+            converged=result.status > 0,
+            reason=reason,
+            tried=int(result.nfev),
+            measurements=n,
+            seconds=seconds,
+            u=self.u,
+        )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Identified:
+    """What was found (see `identify`); it prints itself.
+
+    theta       as `start` was given; `values` are its numbers, `names` what these are called
+    covariance  (p, p) of the values, and `intervals` (p, 2) that hold the truth in 95 of 100
+                repeats; infinite where the data do not determine a parameter
+    residual    root mean square of what the fit leaves over
+    noise       of the measurements, as given or as the residual tells
+    u           the parametric solution: `u.solution(theta)` is all of u
+    """
+
+    theta: Any
+    values: Array
+    names: tuple[str, ...]
+    covariance: Array
+    intervals: Array
+    residual: float
+    noise: float
+    noise_given: bool
+    converged: bool
+    reason: str
+    tried: int
+    measurements: int
+    seconds: float
+    u: Parametric
+
+    def solution(self) -> Solution:
+        """u for the theta that was found."""
+        return self.u.solution(self.theta)
+
+    def __repr__(self) -> str:
+        return f"<Identified: {len(self.values)} parameters, {self.reason}>"
+
+    def __str__(self) -> str:
+        wide = max(map(len, self.names))
+        lines = [f"{len(self.values)} parameters from {self.measurements:,} measurements"]
+        for name, value, (low, high) in zip(self.names, self.values, self.intervals, strict=True):
+            half = (high - low) / 2
+            known = f"+- {half:.1e}" if np.isfinite(half) else "not determined"
+            lines.append(f"  {name:{wide}}  {value:.{_digits(value, half)}g}  {known}")
+        known = "given" if self.noise_given else "as the fit tells"
+        lines += [
+            f"  residual {self.residual:.2e}, noise {self.noise:.2e} ({known})",
+            f"  {self.reason}; {self.tried} thetas tried, {self.seconds:.2f} s",
+        ]
+        return "\n".join(lines)
+
+
+def _digits(value: float, half: float) -> int:
+    """As many as the interval leaves, and one more."""
+    if not (np.isfinite(half) and half > 0 and value):
+        return 10
+    return int(np.clip(np.ceil(np.log10(abs(value) / half)) + 2, 2, 15))
+
+
+def _data(data: Any) -> tuple[Array, Array]:
+    if not (isinstance(data, tuple | list) and len(data) == 2):
+        raise TypeError(
+            f"data must be a pair (points, values), got {type(data).__name__}: write "
+            f"data=(points, values)"
+        )
+    points, values = (np.asarray(own, dtype=np.float64) for own in data)
+    if values.ndim != 1 or len(values) != len(points) or not len(values):
+        raise ValueError(
+            f"data must have one value for each point, got points {points.shape} and values "
+            f"{values.shape}"
+        )
+    if not np.all(np.isfinite(values)):
+        raise ValueError("data have values that are NaN or infinite: leave them out")
+    return points, values
+
+
+def _noise(noise: Any, n: int) -> Array | None:
+    if noise is None:
+        return None
+    found = np.atleast_1d(np.asarray(noise, dtype=np.float64))
+    if found.shape not in ((1,), (n,)) or not np.all((found > 0) & np.isfinite(found)):
+        raise ValueError(
+            f"noise must be a positive number, or one for each of the {n} measurements, got "
+            f"{noise!r}; leave it out if it is not known"
+        )
+    return found
+
+
+def _weights(given: Any, p: int) -> Array:
+    """Rows of the regularisation, (m, p)."""
+    if given is None:
+        return np.zeros((0, p))
+    found = np.asarray(given, dtype=np.float64)
+    found = np.diag(np.broadcast_to(found, p)) if found.ndim < 2 and found.size in (1, p) else found
+    if found.ndim != 2 or found.shape[1] != p or not np.all(np.isfinite(found)):
+        raise ValueError(
+            f"regularisation must be a number, {p} numbers or a matrix (m, {p}), got shape "
+            f"{np.shape(given)}"
+        )
+    return found
+
+
+def _names(theta: Any) -> tuple[str, ...]:
+    found = []
+    for path, leaf in jax.tree_util.tree_flatten_with_path(theta)[0]:
+        name = "".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) or "theta"
+        shape = np.shape(leaf)
+        found += [f"{name}[{', '.join(map(str, i))}]" if i else name for i in np.ndindex(*shape)]
+    return tuple(found)
+
+
+def _inverse(J: Array) -> tuple[Array, int]:
+    """(J^T J)^-1 and the rank of J; infinite for parameters that J leaves open."""
+    _, s, V = np.linalg.svd(J, full_matrices=False)
+    kept = s > DETERMINED * s[0] if len(s) and s[0] > 0 else np.zeros(len(s), dtype=bool)
+    rank = int(kept.sum())
+    found = np.asarray((V[kept].T / s[kept] ** 2) @ V[kept])
+    if rank < J.shape[1]:
+        missing = 1 - np.sum(V[kept] ** 2, axis=0)
+        open_ones = missing > 1e-6
+        found[np.ix_(open_ones, open_ones)] = np.where(np.eye(int(open_ones.sum())), np.inf, 0.0)
+    return found, rank

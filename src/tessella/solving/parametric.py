@@ -1,0 +1,403 @@
+"""u at some points as a function of parameters, with its derivatives by the same factors."""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import scipy.sparse
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
+from jax.tree_util import tree_flatten
+from numpy.typing import ArrayLike
+
+from tessella.linalg.iterative.iteration import History
+from tessella.machine.arguments import check_callable
+from tessella.machine.arrays import Array
+from tessella.machine.device import on_the_cpu
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.basis import AnyBasis
+from tessella.overlap.factored import Watching
+from tessella.overlap.system import evaluate_at
+from tessella.problem.operators import Operator
+from tessella.problem.problem import Problem
+from tessella.problem.statement import check_operator
+from tessella.solution.solution import Solution, check_inside
+from tessella.solving.algorithm import report_of
+from tessella.solving.factor import BATCH
+from tessella.solving.followed import Differences, Followed, differentiated
+from tessella.solving.method import Method, with_choices
+from tessella.solving.perturbed import Perturbed, places, plain
+from tessella.solving.plan import on_basis
+from tessella.solving.restated import Restated, Shape
+from tessella.solving.tolerance import check, solve_to
+from tessella.solving.ways import Factors, Found, Parts, way
+
+KEPT = 2
+"""Thetas whose factors are kept: the one a derivative follows, and one before."""
+
+
+@with_choices()
+def parametric(
+    problem_of: Callable[[Any], Problem],
+    at: ArrayLike,
+    method: Method | None = None,
+    *,
+    of: Operator | Sequence[Operator] | None = None,
+    **choices: Any,
+) -> Parametric:
+    """u(points; theta) as a function that JAX differentiates: grad, jvp, vmap and jit work.
+
+    problem_of  theta -> Problem. theta is an array of numbers or any tree of arrays; it may enter
+                coefficients, data and the sizes of shapes, and leaves what is stated as it is
+    at          the points, (n, d), inside the domain for every theta that will be asked
+    of          the operator whose values are wanted, by default u; several of them give a column
+                each. Where there are several unknowns it says which, `of=Field("u")`
+
+    A new theta costs a factorisation. A tangent is one more right-hand side, M u' = h' - M' u, and
+    a gradient one substitution with the transposed factors, for any number of parameters (with
+    overlapping subdomains one substitution per parameter). They are the derivatives of what is
+    solved up to its own error. h' and M' are JAX's where it can follow problem_of (functions of
+    theta in `jax.numpy`, no sizes of domains), else central differences of the tables. Choose
+    units in which parameters are about one.
+
+    The choices are those of `solve`; `tol` finds a discretisation for the first theta and keeps it.
+    Second derivatives are not to be had.
+
+    >>> import jax
+    >>> import tessella as ts
+    >>> line = ts.Box(x=(0, 1))
+    >>> def problem_of(k):
+    ...     return ts.Problem(line, ts.Equation(-k * ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    >>> u = ts.parametric(problem_of, at=[0.5], subdomains=2, features=16, coupling="interfaces")
+    >>> round(float(u(2.0)[0]), 8), round(float(jax.grad(lambda k: u(k)[0])(2.0)), 6)
+    (0.125, -0.0625)
+    """
+    check_callable(problem_of, "problem_of", "a function from theta to a Problem")
+    several = of is not None and not isinstance(of, Operator)
+    operators = None if of is None else (of,) if isinstance(of, Operator) else tuple(of)
+    for own in operators or ():
+        check_operator(own, "parametric of")
+    chosen = Method.of(choices, "parametric", method)
+    x = np.atleast_1d(np.asarray(at, dtype=np.float64))
+    return Parametric(Restated(problem_of), x, operators, several, chosen)
+
+
+@dataclass(frozen=True, eq=False)
+class At:
+    """All that is known at one theta."""
+
+    theta: Array
+    problem: Problem
+    parts: Parts
+    ready: Factors
+    solved: Found
+    E: Any
+    """From coefficients to what is observed, (operators * n, columns)."""
+    values: Array
+    perturbed: Perturbed
+
+
+class Parametric:
+    """See `parametric`."""
+
+    def __init__(
+        self,
+        family: Restated,
+        at: Array,
+        operators: tuple[Operator, ...] | None,
+        several: bool,
+        method: Method,
+    ) -> None:
+        self.family, self.operators, self.method, self.several = family, operators, method, several
+        self._given, self._known = at, OrderedDict[bytes, At]()
+        self._lock = threading.RLock()
+        self._parts: Parts | None = None
+        self._way: Followed | Differences | None = None
+        self._evaluations: list[tuple[AnyBasis, Any]] = []
+        self.factorisations = 0
+
+    def __repr__(self) -> str:
+        first = self.family.first
+        name = "not asked yet" if first is None else repr(first.name)
+        return f"<Parametric: {name}, at {len(self._given):,} points>"
+
+    @cached_property
+    def shape(self) -> tuple[int, ...]:
+        """Of what it returns."""
+        n = len(self._given)
+        return (n, len(self.operators)) if self.several and self.operators else (n,)
+
+    @property
+    def derived(self) -> str:
+        """How the tables were differentiated by theta: "jax" or "differences"; "" before that."""
+        return "" if self._way is None else self._way.name
+
+    def __call__(self, theta: Any) -> jax.Array:
+        """u at the points, (n,), or (n, operators) if several are asked for."""
+        return value_p.bind(self.numbers(theta), own=self)  # type: ignore[no-any-return]
+
+    def solution(self, theta: Any) -> Solution:
+        """All of u for one theta."""
+        own = self.at(np.asarray(self.numbers(theta)))
+        report = report_of(own.problem, own.parts.basis, own.ready, own.solved)
+        return Solution(own.problem, own.parts.basis, own.solved.a, report, History())
+
+    def numbers(self, theta: Any) -> Any:
+        """theta as one vector."""
+        leaves, tree = tree_flatten(theta)
+        if not leaves:
+            raise ValueError(f"theta={theta!r} has no numbers: give an array of parameters")
+        arrays = [jnp.asarray(leaf) for leaf in leaves]
+        if not all(x.dtype.kind in "fiu" for x in arrays):
+            raise TypeError(f"theta must be an array of real numbers or a tree of them: {theta!r}")
+        shape = Shape(tree, [x.shape for x in arrays])
+        if self.family.shape is None:
+            self.family.shape = shape
+        elif self.family.shape != shape:
+            raise ValueError(
+                f"theta has the shape {shape.shapes}, but before it was {self.family.shape.shapes}"
+            )
+        return jnp.concatenate([x.astype(jnp.float64).ravel() for x in arrays])
+
+    # --- on the host
+
+    def at(self, theta: Array) -> At:
+        """Everything for these numbers; that of the last ones is kept."""
+        key = theta.tobytes()
+        with self._lock, on_the_cpu(True):
+            if key in self._known:
+                self._known.move_to_end(key)
+            else:
+                if not np.all(np.isfinite(theta)):
+                    raise ValueError(f"theta is not finite: {theta!r}")
+                while len(self._known) >= KEPT:
+                    self._known.popitem(last=False)
+                self._known[key] = self._made(np.array(theta))
+            return self._known[key]
+
+    def _made(self, theta: Array) -> At:
+        problem = self.family.at(theta)
+        operators = self._observed(problem)
+        x = problem.domain.points(self._given)
+        check_inside(problem, x)
+        x = problem.domain.wrapped(x)
+        parts, watch = self._discretised(problem), Stopwatch()
+        system = way(parts.basis).assemble(problem, parts)
+        ready = way(parts.basis).factor(system, parts, watch)
+        self.factorisations += 1
+        solved = ready.solve(watch, Watching(problem, parts.basis))
+        E, e = self._evaluation(problem, parts.basis, operators, x)
+        data = ready.data()
+        perturbed = Perturbed(
+            self.family, theta, problem, parts.basis, solved.a, tuple(places(problem, data)),
+            tuple(data), len(ready.system.right), operators, x,
+        )  # fmt: skip
+        values = (E @ solved.a).reshape(e.shape) + e
+        return At(theta, problem, parts, ready, solved, E, values, perturbed)
+
+    def _observed(self, problem: Problem) -> tuple[Operator, ...]:
+        if self.operators is not None:
+            return self.operators
+        if len(problem.unknowns) > 1:
+            raise ValueError(
+                f"the problem has the unknowns {', '.join(problem.unknowns)}: say whose values are "
+                f"wanted, of=Field({problem.unknowns[0]!r})"
+            )
+        return (problem.unknown(problem.unknowns[0]),)
+
+    def _discretised(self, problem: Problem) -> Parts:
+        """Made once, unless the domain moves."""
+        known = self._parts
+        if known is not None and known.basis.decomposition.domain == problem.domain:
+            return known
+        if self.method.tol is None:
+            made = self.method.parts(problem)
+        elif known is None:
+            check(problem, self.method.tol)
+            made = on_basis(solve_to(problem, self.method, None).basis)
+        else:
+            raise ValueError(
+                "theta moves the domain, and tol finds a discretisation for one domain only: "
+                "choose subdomains and features in place of tol"
+            )
+        self._parts = made
+        return made
+
+    def _evaluation(
+        self, problem: Problem, basis: AnyBasis, operators: Sequence[Operator], x: Array
+    ) -> tuple[Any, Array]:
+        lifts = np.stack([problem.lift(own, x) for own in operators])
+        if plain(problem):
+            for known, E in self._evaluations:
+                if known is basis:
+                    return E, lifts
+        E = scipy.sparse.vstack([_matrix(problem, basis, own, x) for own in operators]).tocsr()
+        self._evaluations = [(basis, E)]
+        return E, lifts
+
+    def _derived(self, own: At) -> Followed | Differences:
+        """How tables are differentiated by theta, found out once."""
+        if self._way is None:
+            self._way = differentiated(own.perturbed)
+        return self._way
+
+    def value(self, theta: Array) -> Array:
+        return self._out(self.at(np.asarray(theta)).values)
+
+    def tangents(self, theta: Array, directions: Array) -> Array:
+        """Along directions (k, p): (k, n), or (k, n, operators)."""
+        own, found = self.at(np.asarray(theta)), []
+        with self._lock, on_the_cpu(True):
+            for start in range(0, len(directions), BATCH):
+                some = np.asarray(directions)[start : start + BATCH]
+                rows, seen = self._derived(own).tangents(own.perturbed, some)
+                a = own.ready.many(rows).a
+                found.append((own.E @ a.T).T.reshape(seen.shape) + seen)
+        return self._out(np.concatenate(found))
+
+    def jacobian(self, theta: Any) -> Array:
+        """All derivatives (n, p), or (n, operators, p), by as many tangents."""
+        numbers = np.asarray(self.numbers(theta))
+        return np.moveaxis(self.tangents(numbers, np.eye(len(numbers))), 0, -1)
+
+    def gradients(self, theta: Array, weights: Array) -> Array:
+        """The transpose of tangents: from (k, n), or (k, n, operators), to (k, p)."""
+        theta = np.asarray(theta)
+        own, found = self.at(theta), []
+        weights = np.asarray(weights)
+        seen = np.moveaxis(weights, -1, -2) if self.several else weights[:, None]
+        with self._lock, on_the_cpu(True):
+            for start in range(0, len(seen), BATCH):
+                some = seen[start : start + BATCH]
+                back = (own.E.T @ some.reshape(len(some), -1).T).T
+                rows = own.ready.transposed(np.ascontiguousarray(back))
+                if rows is None:
+                    J = self.tangents(theta, np.eye(len(theta))).reshape(len(theta), -1)
+                    return np.asarray(weights.reshape(len(weights), -1) @ J.T)
+                found.append(self._derived(own).gradients(own.perturbed, rows, some))
+        return np.concatenate(found)
+
+    def _out(self, values: Array) -> Array:
+        return np.ascontiguousarray(
+            np.moveaxis(values, -2, -1) if self.several else values[..., 0, :]
+        )
+
+
+def _matrix(problem: Problem, basis: AnyBasis, operator: Operator, x: Array) -> Any:
+    """An operator at points as a sparse matrix."""
+    E, _ = evaluate_at(problem, basis, operator, x)
+    rows, columns, values = [], [], []
+    for block in E.blocks():
+        r, c = np.meshgrid(block.rows, block.columns, indexing="ij")
+        rows.append(r.ravel())
+        columns.append(c.ravel())
+        values.append(np.asarray(block.values).ravel())
+    every = (np.concatenate(own) for own in (values, rows, columns))
+    value, row, column = every
+    return scipy.sparse.csr_array((value, (row, column)), shape=E.shape)
+
+
+# --- what JAX knows
+
+
+value_p = Primitive("tessella_value")
+"""theta -> u; computed on the host, where JAX does not look."""
+
+derivative_p = Primitive("tessella_derivative")
+"""(theta, v) -> J v, or J^T v if `back`; v may be several, (..., p), and so is what it returns."""
+
+
+def _ends(own: Parametric, theta: Any, back: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shapes of one v and of what becomes of it."""
+    return (own.shape, theta.shape) if back else (theta.shape, own.shape)
+
+
+def _on_host(theta: Any, v: Any, *, own: Parametric, back: bool) -> Array:
+    v = np.asarray(v)
+    into, out = _ends(own, theta, back)
+    several = v.reshape(-1, *into)
+    made = (own.gradients if back else own.tangents)(np.asarray(theta), several)
+    return made.reshape(*v.shape[: v.ndim - len(into)], *out)
+
+
+def _shaped(theta: Any, v: Any, *, own: Parametric, back: bool) -> Any:
+    into, out = _ends(own, theta, back)
+    return jax.core.ShapedArray((*v.shape[: v.ndim - len(into)], *out), jnp.dtype(jnp.float64))
+
+
+def _lowered(theta: Any, v: Any, *, own: Parametric, back: bool) -> Any:
+    shape = _shaped(theta, v, own=own, back=back)
+    result = jax.ShapeDtypeStruct(shape.shape, shape.dtype)
+    call = partial(_on_host, own=own, back=back)
+    return jax.pure_callback(call, result, theta, v, vmap_method="sequential")
+
+
+def _jvp(primals: Any, tangents: Any, *, own: Parametric, back: bool) -> Any:
+    (theta, v), (theta_dot, v_dot) = primals, tangents
+    if type(theta_dot) is not ad.Zero:
+        raise NotImplementedError(
+            "u(theta) has first derivatives only: for second ones take differences of gradients"
+        )
+    made = derivative_p.bind(theta, v, own=own, back=back)
+    if type(v_dot) is ad.Zero:
+        return made, jnp.zeros_like(made)
+    return made, derivative_p.bind(theta, v_dot, own=own, back=back)
+
+
+def _transpose(cotangent: Any, theta: Any, v: Any, *, own: Parametric, back: bool) -> Any:
+    if type(cotangent) is ad.Zero:
+        return None, ad.Zero(v.aval)
+    return None, derivative_p.bind(theta, cotangent, own=own, back=not back)
+
+
+def _batch(arguments: Any, axes: Any, *, own: Parametric, back: bool) -> Any:
+    (theta, v), (theta_axis, v_axis) = arguments, axes
+    bind = partial(derivative_p.bind, own=own, back=back)
+    if theta_axis is None:
+        return bind(theta, jnp.moveaxis(v, v_axis, 0)), 0
+    theta = jnp.moveaxis(theta, theta_axis, 0)
+    if v_axis is None:
+        return jax.lax.map(lambda one: bind(one, v), theta), 0
+    return jax.lax.map(lambda pair: bind(*pair), (theta, jnp.moveaxis(v, v_axis, 0))), 0
+
+
+def _value_lowered(theta: Any, *, own: Parametric) -> Any:
+    result = jax.ShapeDtypeStruct(own.shape, jnp.float64)
+    return jax.pure_callback(own.value, result, theta, vmap_method="sequential")
+
+
+def _value_jvp(primals: Any, tangents: Any, *, own: Parametric) -> Any:
+    ((theta,), (direction,)) = primals, tangents
+    made = value_p.bind(theta, own=own)
+    if type(direction) is ad.Zero:
+        return made, jnp.zeros_like(made)
+    return made, derivative_p.bind(theta, direction, own=own, back=False)
+
+
+def _value_batch(arguments: Any, axes: Any, *, own: Parametric) -> Any:
+    theta = jnp.moveaxis(arguments[0], axes[0], 0)
+    return jax.lax.map(lambda one: value_p.bind(one, own=own), theta), 0
+
+
+value_p.def_impl(lambda theta, *, own: jnp.asarray(own.value(theta)))
+value_p.def_abstract_eval(
+    lambda theta, *, own: jax.core.ShapedArray(own.shape, jnp.dtype(jnp.float64))
+)
+ad.primitive_jvps[value_p] = _value_jvp
+batching.primitive_batchers[value_p] = _value_batch
+mlir.register_lowering(value_p, mlir.lower_fun(_value_lowered, multiple_results=False))
+
+derivative_p.def_impl(lambda *given, **how: jnp.asarray(_on_host(*given, **how)))
+derivative_p.def_abstract_eval(_shaped)
+ad.primitive_jvps[derivative_p] = _jvp
+ad.primitive_transposes[derivative_p] = _transpose
+batching.primitive_batchers[derivative_p] = _batch
+mlir.register_lowering(derivative_p, mlir.lower_fun(_lowered, multiple_results=False))

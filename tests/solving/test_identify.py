@@ -1,0 +1,132 @@
+"""Parameters from measurements: what is found, how sure it is, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import tessella as ts
+
+LINE = {"subdomains": 2, "features": 20, "coupling": "interfaces"}
+X = np.linspace(0.05, 0.95, 25)
+
+
+def wire(theta: Any) -> ts.Problem:
+    """-k u'' = 2 + c x between cold ends."""
+    heat = ts.Equation(-theta["k"] * ts.D(x=2), lambda p: 2.0 + theta["c"] * p[:, 0])
+    return ts.Problem(ts.Box(x=(0, 1)), heat, [ts.Dirichlet(0.0)])
+
+
+def heated(k: float, c: float) -> np.ndarray:
+    return (X * (1 - X) + c * X * (1 - X**2) / 6) / k
+
+
+TRUTH, START = {"k": 2.0, "c": 3.0}, {"k": 1.0, "c": 0.0}
+
+
+def identified(values: np.ndarray, start: Any = START, **more: Any) -> ts.Identified:
+    return ts.identify(wire, (X, values), start, **LINE, **more)
+
+
+def test_data_without_noise_give_the_truth() -> None:
+    found = identified(heated(**TRUTH))
+    assert found.converged
+    assert found.theta["k"] == pytest.approx(2.0, abs=1e-8)
+    assert found.theta["c"] == pytest.approx(3.0, abs=1e-8)
+    np.testing.assert_allclose(found.solution()(X), heated(**TRUTH), atol=1e-9)
+    told = str(found)
+    assert "2 parameters from 25 measurements" in told
+    assert "  k  " in told and "+-" in told and "noise" in told
+
+
+@pytest.mark.parametrize("known", [True, False])
+def test_intervals_hold_the_truth_as_often_as_promised(known: bool) -> None:
+    sigma, truth = 0.002, np.array([3.0, 2.0])
+    draw, inside, scaled = np.random.default_rng(0), [], []
+
+    def plain(theta: Any) -> ts.Problem:
+        return wire({name: float(value) for name, value in theta.items()})
+
+    for _ in range(20):
+        noisy = heated(**TRUTH) + sigma * draw.standard_normal(len(X))
+        given = sigma if known else None
+        found = ts.identify(plain, (X, noisy), TRUTH, noise=given, **LINE)
+        low, high = found.intervals.T
+        inside.append((low <= truth) & (truth <= high))
+        scaled.append((found.values - truth) ** 2 / np.diag(found.covariance))
+    assert found.names == ("c", "k")
+    assert 0.85 <= np.mean(inside) <= 1.0
+    assert 0.5 <= np.mean(scaled) <= 1.7
+
+
+def test_a_field_needs_regularisation() -> None:
+    def field(theta: Any) -> ts.Problem:
+        def source(p: Any) -> Any:
+            return sum(theta[k] * jnp.sin((k + 1) * jnp.pi * p[:, 0]) for k in range(8))
+
+        return ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), source), [ts.Dirichlet(0.0)])
+
+    few = np.array([0.2, 0.5, 0.7])
+    data = (few, np.sin(np.pi * few) / np.pi**2)
+    with pytest.raises(ValueError, match="3 measurements cannot determine 8 parameters"):
+        ts.identify(field, data, np.zeros(8), **LINE)
+    rough = np.diag(np.arange(1.0, 9.0) ** 2)
+    found = ts.identify(field, data, np.zeros(8), noise=1e-4, regularisation=rough, **LINE)
+    assert found.values[0] == pytest.approx(1.0, abs=2e-2)
+    assert np.max(np.abs(found.values[1:])) < 2e-2
+    spread = np.sqrt(np.diag(found.covariance))
+    assert np.all(spread <= 1.001 / np.diag(rough)) and spread[0] < 0.01
+
+
+def test_bounds_hold() -> None:
+    found = identified(heated(**TRUTH), bounds=({"k": 0.5, "c": -1.0}, {"k": 1.5, "c": 10.0}))
+    assert found.theta["k"] == pytest.approx(1.5, abs=1e-4)
+
+
+def test_parameters_that_cannot_be_told_apart_are_said_to_be() -> None:
+    def twice(theta: Any) -> ts.Problem:
+        return wire({"k": 1.0, "c": theta[0] + theta[1]})
+
+    found = ts.identify(twice, (X, heated(1.0, 3.0)), np.array([1.0, 0.5]), **LINE)
+    assert "the data determine 1 of 2 parameters only" in found.reason
+    assert np.sum(found.values) == pytest.approx(3.0, abs=1e-7)
+    assert np.all(np.isinf(found.intervals)) and "not determined" in str(found)
+
+
+def test_somebody_may_watch() -> None:
+    seen: list[int] = []
+    identified(heated(**TRUTH), progress=lambda done, most, misfit: seen.append(done))
+    assert seen and seen == sorted(seen)
+
+
+VALUES = heated(**TRUTH)
+
+
+@pytest.mark.parametrize(
+    ("choices", "message"),
+    [
+        ({"data": (X + 1, VALUES)}, "lie outside Box"),
+        ({"data": (X, VALUES[:3])}, "one value for each point"),
+        ({"data": VALUES}, r"must be a pair \(points, values\)"),
+        ({"data": (X, np.where(X > 0.5, np.nan, VALUES))}, "NaN or infinite"),
+        ({"data": (X[:1], VALUES[:1])}, "1 measurements cannot determine 2 parameters"),
+        ({"noise": 0.0}, "noise must be a positive number"),
+        ({"bounds": 3.0}, "bounds must be a pair"),
+        ({"bounds": (2.0, 5.0)}, "is not within its bounds"),
+        ({"regularisation": np.ones(3)}, "regularisation must be a number, 2 numbers"),
+        ({"start": {"k": np.inf, "c": 0.0}}, "start must be finite"),
+        ({"prior": np.ones(3)}, "prior must be a number or like start"),
+    ],
+)
+def test_bad_input_is_refused_by_name(choices: Any, message: str) -> None:
+    given: dict[str, Any] = {"data": (X, VALUES), "start": START} | choices
+    with pytest.raises((ValueError, TypeError), match=message):
+        ts.identify(wire, **given, **LINE)
+
+
+def test_a_parameter_without_influence_is_named() -> None:
+    with pytest.raises(ValueError, match="extra does not change what is measured"):
+        ts.identify(wire, (X, VALUES), START | {"extra": 1.0}, **LINE)
