@@ -169,7 +169,7 @@ MINIMAL_SURFACE = single(
     minimal_surface,
     "minimal surface in 2D: Scherk's",
     subdomains=4,
-    features=150,
+    features=220,
     test_grid=(100, 100),
 )
 
@@ -185,7 +185,7 @@ P_LAPLACE = single(
 NEO_HOOKEAN = single(
     neo_hookean,
     "a block of rubber, stretched far: nonlinear elasticity",
-    subdomains=(4, 2),
+    subdomains=(2, 1),
     features=150,
     test_grid=(100, 50),
 )
