@@ -24,7 +24,7 @@ Residual = Callable[[dict[str, Any]], Any]
 def collocated(
     problem: ts.Problem, residual: Residual, n: int
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """F(u, u_x, ...) = f on the box of a problem, with its right side and its exact boundary values;
+    """F(u, u_x, ...) = f on the box of a problem, with its right side and exact boundary values, by
     polynomials of degree n along every axis. It starts from the harmonic function."""
     box = problem.domain
     axes = [chebyshev_points(n, low, high) for low, high in box.bounds]

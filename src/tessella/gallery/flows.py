@@ -170,7 +170,7 @@ KOVASZNAY = single(
     kovasznay,
     "steady Navier-Stokes: flow behind a grid",
     subdomains=2,
-    features=200,
+    features=170,
     test_grid=(80, 80),
 )
 
