@@ -15,6 +15,7 @@ from benchmarks import (
     house,
     interfaces,
     march,
+    nonlinear,
     refinement,
     robust,
     solvers,
@@ -55,6 +56,8 @@ BENCHMARKS = {
     "house": house.house,
     "fuzz": fuzz.fuzz,
     "waves": waves.waves,
+    "nonlinear": nonlinear.nonlinear,
+    "nonlinear_honesty": nonlinear.nonlinear_honesty,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
     "endurance": robust.endurance,
@@ -62,7 +65,7 @@ BENCHMARKS = {
 }
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
-    *("honesty", "honesty_tuning", "fuzz"),
+    *("honesty", "honesty_tuning", "fuzz", "nonlinear", "nonlinear_honesty"),
 )
 COUNTED = ("honesty", "honesty_tuning", "fuzz")
 """Benchmarks that take a number."""

@@ -12,17 +12,28 @@ from __future__ import annotations
 
 import difflib
 
+from tessella.gallery.branches import BRATU, BRATU_1D, FORCED_BRATU
 from tessella.gallery.complex_waves import HELMHOLTZ_COMPLEX, SCHROEDINGER
 from tessella.gallery.diffusion import ANISOTROPIC_HEAT, HEAT, POISSON_3D, VARIABLE_POISSON
+from tessella.gallery.dispersive import KORTEWEG_DE_VRIES, KURAMOTO_SIVASHINSKY, SINE_GORDON
 from tessella.gallery.elasticity import BEAM
 from tessella.gallery.entry import TRAINED, Entry, Network, Preset, PresetMethod
+from tessella.gallery.flows import BURGERS, CAVITY, KOVASZNAY, STEADY_BURGERS
 from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
+from tessella.gallery.large_deformation import MINIMAL_SURFACE, NEO_HOOKEAN, P_LAPLACE
 from tessella.gallery.layers import ADVECTION_DIFFUSION, FRONT, REACTION_DIFFUSION
 from tessella.gallery.materials import INCLUSION
 from tessella.gallery.oscillator import OSCILLATOR
 from tessella.gallery.plate import PLATE
 from tessella.gallery.probability import FOKKER_PLANCK
+from tessella.gallery.reactions import (
+    ALLEN_CAHN,
+    CUBIC_POISSON,
+    GRAY_SCOTT,
+    NONLINEAR_HELMHOLTZ,
+    QUADRATIC_POISSON,
+)
 from tessella.gallery.shapes import FOUR_HOLES, L_SHAPE
 from tessella.gallery.singular import BOUNDARY_LAYER, MOTZ
 from tessella.gallery.stokes import STOKES
@@ -57,9 +68,28 @@ ENTRIES: dict[str, Entry] = {
         L_SHAPE,
         FOUR_HOLES,
         INCLUSION,
+        CUBIC_POISSON,
+        QUADRATIC_POISSON,
+        NONLINEAR_HELMHOLTZ,
+        BRATU,
+        BRATU_1D,
+        FORCED_BRATU,
+        MINIMAL_SURFACE,
+        P_LAPLACE,
+        NEO_HOOKEAN,
+        STEADY_BURGERS,
+        KOVASZNAY,
+        CAVITY,
+        BURGERS,
+        ALLEN_CAHN,
+        GRAY_SCOTT,
+        SINE_GORDON,
+        KORTEWEG_DE_VRIES,
+        KURAMOTO_SIVASHINSKY,
     )
 }
-"""The paper's first, then steady problems on boxes, in time, systems, singular ones, shapes."""
+"""The paper's first, then steady problems on boxes, in time, systems, singular ones, shapes; last
+the nonlinear ones, steady and in time."""
 
 
 def names() -> list[str]:

@@ -56,6 +56,12 @@ def bratu_start(lam: float, branch: float) -> Function:
     return start
 
 
+def line_start(lam: float, branch: float) -> Function:
+    """A parabola of about the height of that branch."""
+    height = 0.2 if branch == 1 else 4.0 + np.log(1 / lam)
+    return lambda p: 4 * height * p[:, 0] * (1 - p[:, 0])
+
+
 def bratu_1d(lam: float = 1.0, branch: float = 1.0) -> Problem:
     """-u'' = lam exp(u) on [0, 1], u = 0 at both ends, 0 < lam < 3.514; known exactly."""
     _check(lam, branch, FOLD_LINE)
@@ -106,6 +112,7 @@ BRATU = single(
     subdomains=4,
     features=150,
     test_grid=(100, 100),
+    start=bratu_start,
 )
 
 BRATU_1D = single(
@@ -114,6 +121,7 @@ BRATU_1D = single(
     subdomains=4,
     features=24,
     test_grid=(1_000,),
+    start=line_start,
 )
 
 FORCED_BRATU = single(

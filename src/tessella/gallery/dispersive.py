@@ -106,7 +106,7 @@ KURAMOTO_SIVASHINSKY = single(
 SINE_GORDON = single(
     sine_gordon,
     "sine-Gordon in (1+1)D: a breather",
-    subdomains=(6, 3),
+    subdomains=(8, 4),
     features=200,
     test_grid=(100, 100),
 )

@@ -131,6 +131,12 @@ class Preset:
     )
     enrichment: Callable[..., Sequence[Function]] | None = None
     """Functions of the solution, given the parameters; `enriched` of the method says how many."""
+    start: Callable[..., Function] | None = None
+    """Where Newton's method starts, given the parameters; nowhere is 0."""
+
+    def start_of(self, parameters: Mapping[str, float]) -> Function | None:
+        """The start of a nonlinear problem with these parameters."""
+        return self.start and self.start(**{**self.parameters, **parameters})
 
     def enrichment_of(self, parameters: Mapping[str, float]) -> tuple[Enrichment, ...]:
         """All enrichment functions that fit the problem with these parameters."""
@@ -223,7 +229,9 @@ class Entry:
         counts = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
         grid = Grid(points_per_axis=self.preset(preset).test_counts(counts))
         whole = dataclasses.replace(whole, test_grid=grid)
-        return _recorded(solve(problem, whole, progress=progress), preset, method.settings)
+        start = self.preset(preset).start_of(problem.parameters)
+        found = solve(problem, whole, start=start, progress=progress)
+        return _recorded(found, preset, method.settings)
 
     def march(
         self,
@@ -290,6 +298,7 @@ class Entry:
                 enrichment=chosen.enrichment_of(problem.parameters)[: method.enriched],
                 test_grid=Grid(points_per_axis=chosen.test_counts(S)),
             ),
+            start=chosen.start_of(problem.parameters),
             progress=progress,
         )
 

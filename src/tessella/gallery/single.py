@@ -20,12 +20,14 @@ def single(
     bandwidth: float = 1.0,
     enriched: int = 0,
     enrichment: Callable[..., Sequence[Function]] | None = None,
+    start: Callable[..., Function] | None = None,
 ) -> Entry:
     """A problem with the preset "best": sines on subdomains side by side, joined by maps.
 
     Its name and its parameters are those of the function that states it. The error is measured on
     `test_grid`, whatever the subdomains; `enriched` of the functions that `enrichment` gives for
-    the parameters are columns of every subdomain.
+    the parameters are columns of every subdomain. Newton's method begins at what `start` gives for
+    them, or at 0.
     """
     parameters = {p.name: p.default for p in inspect.signature(build).parameters.values()}
     method = side_by_side(subdomains, features, len(test_grid), bandwidth)
@@ -35,5 +37,6 @@ def single(
         build,
         fixed(*test_grid),
         enrichment=enrichment,
+        start=start,
     )
     return Entry(build.__name__.replace("_", "-"), summary, {"best": best})
