@@ -1,4 +1,4 @@
-"""An unknown that is zero is judged by what would balance the others, one that is small by itself."""
+"""An unknown that is zero is judged by what would balance the others, a small one by itself."""
 
 import numpy as np
 import pytest

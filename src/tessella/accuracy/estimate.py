@@ -63,12 +63,9 @@ class Look(NamedTuple):
     @property
     def zeros(self) -> tuple[str, ...]:
         """Their names."""
+        sizes = () if self.zero is None else self.zero.tolist()
         names = self.solution.problem.unknowns
-        return (
-            tuple(n for n, size in zip(names, self.zero, strict=True) if size)
-            if self.zero is not None
-            else ()
-        )
+        return tuple(name for name, size in zip(names, sizes, strict=False) if size)
 
     @property
     def loss(self) -> float:
