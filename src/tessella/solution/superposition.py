@@ -7,6 +7,8 @@ is evaluated strip by strip.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
 from tessella.cells.basis import CellBasis
@@ -40,6 +42,20 @@ def superposed(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) ->
     for cells, at, z in groups:
         values[at] = _by_table(basis, local[cells], cells, z, {k: c[at] for k, c in symbol.items()})
     return values
+
+
+def superposed_each(
+    basis: Basis, a: Array, x: Array, alphas: Sequence[Orders]
+) -> dict[Orders, Array]:
+    """Several derivatives of sum_jk a_jk omega_j phi_jk at the points x, one by one."""
+    groups = _alike(basis, x, *basis.decomposition.seen(x))
+    if groups is None:
+        return {alpha: superposed(basis, a, x, {alpha: np.ones(len(x))}) for alpha in alphas}
+    local, found = a.reshape(basis.decomposition.count, -1), {o: np.zeros(len(x)) for o in alphas}
+    for cells, at, z in groups:
+        for alpha, value in _tables(basis, local[cells], cells, z, alphas):
+            found[alpha][at] = value
+    return found
 
 
 Group = tuple[np.ndarray, np.ndarray, Array]
@@ -80,17 +96,26 @@ def _by_table(
 ) -> Array:
     """The same for cells with coefficients a (cells, columns) at common places z (P, d), with
     symbols (cells, P)."""
+    values = np.zeros((len(cells), len(z)))
+    for alpha, value in _tables(basis, a, cells, z, tuple(symbol)):
+        values += symbol[alpha] * value
+    return values
+
+
+def _tables(
+    basis: Basis, a: Array, cells: np.ndarray, z: Array, alphas: Sequence[Orders]
+) -> Iterator[tuple[Orders, Array]]:
+    """Derivatives at such places, (cells, P)."""
     features, half_widths = basis.features, basis.decomposition.half_widths[cells]
     layer = Layer(*(np.asarray(part[0]) for part in basis.layers[0]))
     d = z.shape[1]
-    phi = shallow_derivatives(features.function, layer, list(z.T), [np.ones(1)] * d, tuple(symbol))
-    values = np.zeros((len(cells), len(z)))
-    for alpha, c in symbol.items():
+    phi = shallow_derivatives(features.function, layer, list(z.T), [np.ones(1)] * d, tuple(alphas))
+    for alpha in alphas:
         made = a[:, : features.count] @ phi[alpha]
         if features.constant and not any(alpha):
             made += a[:, features.count, None]
-        values += c * made * np.prod(half_widths ** -np.array(alpha, dtype=float), axis=1)[:, None]
-    return values
+        unit = np.prod(half_widths ** -np.array(alpha, dtype=float), axis=1)[:, None]
+        yield alpha, made * unit
 
 
 def _by_strips(

@@ -105,8 +105,13 @@ def differentiated(own: Perturbed) -> Followed | Differences:
 
 
 def _given(own: Perturbed) -> list[tuple[Array, Array | None, Array, Any]]:
-    places = zip(own.rows, own.held, strict=True)
-    return [(place.x, place.normals, place.scale, v) for place, v in places]
+    found = []
+    for place, v in zip(own.rows, own.held, strict=True):
+        operator = own.problem.statements[place.number].operator
+        orders = {t.orders for t in operator.expand(own.problem.domain.axes)}
+        asked = {key: value for key, value in v.items() if key[1] in orders}
+        found.append((place.x, place.normals, place.scale, asked))
+    return found
 
 
 def _value(statement: Statement, x: Any) -> Any:
