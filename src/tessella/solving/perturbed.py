@@ -89,6 +89,8 @@ def held(
         for level in own.levels:
             mine = a[offset : offset + level.columns]
             offset += level.columns
+            if not orders:
+                continue
             for alpha, value in superposed_each(level, mine, x, sorted(orders)).items():
                 found[f, alpha] = found.get((f, alpha), 0.0) + value
     return found
