@@ -28,7 +28,7 @@ CONFIDENCE = 0.95
 STEPS = 100
 """Thetas that are tried at most."""
 
-CONVERGED = 1e-10
+CONVERGED = 1e-8
 """Relative change of theta or of the misfit at which nothing more is gained."""
 
 DETERMINED = 1e-12
