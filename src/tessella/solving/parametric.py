@@ -62,8 +62,8 @@ def parametric(
                 each. Where there are several unknowns it says which, `of=Field("u")`
 
     A new theta costs a factorisation. A tangent is one more right-hand side, M u' = h' - M' u, and
-    a gradient one substitution with the transposed factors, for any number of parameters (with
-    overlapping subdomains one substitution per parameter). They are the derivatives of what is
+    a gradient one substitution with the transposed factors, for any number of parameters (one for
+    each with an iterative solver of overlapping subdomains). They are the derivatives of what is
     solved up to its own error. h' and M' are JAX's where it can follow problem_of (functions of
     theta in `jax.numpy`, no sizes of domains), else central differences of the tables. Choose
     units in which parameters are about one.
