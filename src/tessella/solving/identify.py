@@ -201,7 +201,7 @@ class _Fit:
         ends = width * np.sqrt(np.diag(covariance))
         reason = "converged" if result.status > 0 else f"stopped after {STEPS} thetas"
         if self.refused:
-            reason += f"; some thetas were refused: {self.refused}"
+            reason += f"; stepped back from where {self.refused.split(': ')[0]}"
         if rank < p:
             reason += f"; the data determine {rank} of {p} parameters only"
         assert self.u.family.shape is not None
