@@ -240,7 +240,7 @@ class Identified:
     >>> found = ts.identify(problem_of, ([0.25, 0.5], [0.19, 0.25]), start=1.0, noise=0.01,
     ...     subdomains=2, features=16, coupling="interfaces")
     >>> found.values.round(4).tolist(), found.intervals.round(2).tolist()
-    ([2.0092], [[1.88, 2.13]])
+    ([2.0096], [[1.88, 2.14]])
     """
 
     theta: Any
