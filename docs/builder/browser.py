@@ -65,21 +65,21 @@ class Watched:
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
         self.page: Page = self.context.new_page()
         self.wrong: list[str] = []
-        self.page.on("console", lambda said: self._note(said.type == "error", said.text))
-        self.page.on("pageerror", lambda error: self._note(True, str(error)))
+        self.page.on("console", lambda said: self.note(said.type == "error", said.text))
+        self.page.on("pageerror", lambda error: self.note(True, str(error)))
         self.page.on("request", lambda request: self._leaves(request.url))
         self.page.on(
             "response",
-            lambda answer: self._note(answer.status >= 400, f"{answer.status} {answer.url}"),
+            lambda answer: self.note(answer.status >= 400, f"{answer.status} {answer.url}"),
         )
 
-    def _note(self, bad: bool, text: str) -> None:
+    def note(self, bad: bool, text: str) -> None:
         if bad:
             self.wrong.append(f"{urlsplit(self.page.url).path}: {text}")
 
     def _leaves(self, url: str) -> None:
         at_home = url.startswith((self.address, "data:", "blob:", "about:"))
-        self._note(not at_home, f"asks for {url}")
+        self.note(not at_home, f"asks for {url}")
 
     def open(self, path: str) -> None:
         self.page.goto(f"{self.address}/{path}", wait_until="load")
@@ -103,14 +103,16 @@ def check_pages(watched: Watched) -> None:
         broken = page.evaluate(
             "[...document.images].filter(i => !i.naturalWidth).map(i => i.getAttribute('src'))"
         )
-        watched._note(bool(broken), f"pictures do not load: {broken}")
+        watched.note(bool(broken), f"pictures do not load: {broken}")
         errors = page.locator("mjx-merror").count()
-        watched._note(errors > 0, f"{errors} formulas are wrong")
+        watched.note(errors > 0, f"{errors} formulas are wrong")
         over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        watched._note(over > 1, f"{over} pixels wider than the screen")
+        watched.note(over > 1, f"{over} pixels wider than the screen")
         if path != "search.html":
-            for text, ratio in page.evaluate(CONTRAST):
-                watched._note(ratio < READABLE, f"contrast {ratio:.1f} of {text!r}")
+            texts = page.evaluate(CONTRAST)
+            watched.note(len(texts) < 5, "hardly any text is to be seen")
+            for text, ratio in texts:
+                watched.note(ratio < READABLE, f"contrast {ratio:.1f} of {text!r}")
 
 
 def check_search(watched: Watched) -> int:
