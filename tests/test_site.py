@@ -88,11 +88,19 @@ def test_every_example_is_in_the_gallery_and_makes_a_notebook():
     names = [name for group in examples.sections().values() for name in group]
     assert sorted(names) == sorted(path.stem for path in (ROOT / "examples").glob("*.py"))
     for name in names:
-        ran = examples.Ran(name, "", 0.0, None)
-        text, code = json.loads(examples.notebook(ran))["cells"]
+        ran = examples.Ran(name, "", 0.0, None, "solution")
+        text, code, last = json.loads(examples.notebook(ran))["cells"]
+        assert last["source"] == "solution"
         assert text["source"].startswith(f"# {ran.words[0]}")
         assert '"""' not in code["source"].splitlines()[0]
         compile(code["source"], name, "exec")
+
+
+def test_an_example_is_run_and_its_solution_drawn(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    ran = examples.run_example("torsion", tmp_path / "torsion")
+    assert ran.printed and ran.seconds > 0 and ran.last == "solution"
+    assert ran.picture.stat().st_size > 10_000
 
 
 @pytest.mark.parametrize("draw", [drawings.flow, drawings.cell, drawings.merge_tree])

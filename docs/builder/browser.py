@@ -31,6 +31,14 @@ READABLE = 4.5
 
 CONTRAST = (Path(__file__).parent / "contrast.js").read_text()
 
+WIDE = """() => [...document.querySelectorAll(".bd-article *")].filter((element) => {
+  if (element.getBoundingClientRect().right <= window.innerWidth + 1) return false;
+  for (let e = element; !e.matches(".bd-article"); e = e.parentElement)
+    if (["auto", "scroll"].includes(getComputedStyle(e).overflowX)) return false;
+  return true;
+}).map((element) => element.outerHTML.slice(0, 60))"""
+"""What sticks out of the page and cannot be scrolled to."""
+
 SHOWN = (
     *("index", "start", "state/domains", "choose", "trust", "gallery/index"),
     *("gallery/capacitor", "method", "speed", "inside", "api/Method"),
@@ -65,26 +73,26 @@ class Watched:
         self.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=address)
         self.page: Page = self.context.new_page()
         self.wrong: list[str] = []
-        self.page.on("console", lambda said: self._note(said.type == "error", said.text))
-        self.page.on("pageerror", lambda error: self._note(True, str(error)))
+        self.page.on("console", lambda said: self.note(said.type == "error", said.text))
+        self.page.on("pageerror", lambda error: self.note(True, str(error)))
         self.page.on("request", lambda request: self._leaves(request.url))
         self.page.on(
             "response",
-            lambda answer: self._note(answer.status >= 400, f"{answer.status} {answer.url}"),
+            lambda answer: self.note(answer.status >= 400, f"{answer.status} {answer.url}"),
         )
 
-    def _note(self, bad: bool, text: str) -> None:
+    def note(self, bad: bool, text: str) -> None:
         if bad:
             self.wrong.append(f"{urlsplit(self.page.url).path}: {text}")
 
     def _leaves(self, url: str) -> None:
         at_home = url.startswith((self.address, "data:", "blob:", "about:"))
-        self._note(not at_home, f"asks for {url}")
+        self.note(not at_home, f"asks for {url}")
 
     def open(self, path: str) -> None:
         self.page.goto(f"{self.address}/{path}", wait_until="load")
         self.page.wait_for_function(
-            "!window.MathJax || !MathJax.startup || MathJax.startup.promise"
+            "!document.querySelector('.math') || document.querySelector('mjx-container')"
         )
 
 
@@ -93,9 +101,9 @@ def pages() -> list[str]:
     return sorted(str(path) for path in found if not str(path).startswith("_"))
 
 
-def check_pages(watched: Watched) -> None:
+def check_pages(watched: Watched, paths: list[str]) -> None:
     """Pictures, mathematics, width and contrast of every page."""
-    for path in pages():
+    for path in paths:
         watched.open(path)
         page = watched.page
         page.evaluate("document.querySelectorAll('img').forEach(i => i.loading = 'eager')")
@@ -103,14 +111,16 @@ def check_pages(watched: Watched) -> None:
         broken = page.evaluate(
             "[...document.images].filter(i => !i.naturalWidth).map(i => i.getAttribute('src'))"
         )
-        watched._note(bool(broken), f"pictures do not load: {broken}")
-        errors = page.locator("mjx-merror").count()
-        watched._note(errors > 0, f"{errors} formulas are wrong")
-        over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
-        watched._note(over > 1, f"{over} pixels wider than the screen")
+        watched.note(bool(broken), f"pictures do not load: {broken}")
+        errors = page.locator("mjx-merror, .math:not(:has(mjx-container))").count()
+        watched.note(errors > 0, f"{errors} formulas are wrong")
+        wide = page.evaluate(WIDE)
+        watched.note(bool(wide), f"wider than the screen: {wide[:3]}")
         if path != "search.html":
-            for text, ratio in page.evaluate(CONTRAST):
-                watched._note(ratio < READABLE, f"contrast {ratio:.1f} of {text!r}")
+            texts = page.evaluate(CONTRAST)
+            watched.note(len(texts) < 5, "hardly any text is to be seen")
+            for text, ratio in texts:
+                watched.note(ratio < READABLE, f"contrast {ratio:.1f} of {text!r}")
 
 
 def check_search(watched: Watched) -> int:
@@ -230,7 +240,7 @@ def main() -> int:
         for name, width in WIDTHS.items():
             for dark in (False, True):
                 watched = Watched(browser, width, dark, address)
-                check_pages(watched)
+                check_pages(watched, pages())
                 how = f"{name}, {width} px, {'dark' if dark else 'light'}"
                 say(
                     not watched.wrong,

@@ -31,6 +31,8 @@ class Ran:
     printed: str
     seconds: float
     picture: Path | None
+    last: str | None
+    """Name of the last solution that it made."""
 
     @property
     def source(self) -> str:
@@ -83,22 +85,26 @@ def run_example(name: str, folder: Path) -> Ran:
     with contextlib.redirect_stdout(said):
         names = runpy.run_path(str(FOLDER / f"{name}.py"), run_name="__main__")
     seconds = time.perf_counter() - began
+    last = _last_solution(names)
     found = sorted((p for p in folder.rglob("*") if p.suffix in PICTURES), key=_stamp)
-    picture = found[-1] if found else _draw(names, folder / f"{name}.png")
-    return Ran(name, said.getvalue().rstrip(), seconds, picture)
+    picture = found[-1] if found else None
+    if picture is None and last is not None:
+        picture = folder / f"{name}.png"
+        eval(last, names).plot(picture)
+    return Ran(name, said.getvalue().rstrip(), seconds, picture, last)
 
 
 def _stamp(path: Path) -> int:
     return path.stat().st_mtime_ns
 
 
-def _draw(names: dict[str, object], path: Path) -> Path | None:
-    """The last solution that the example made, if it drew nothing itself."""
-    for value in reversed(list(names.values())):
-        one = value[0] if isinstance(value, list) and value else value
-        if isinstance(one, ts.Solution | ts.Marched):
-            one.plot(path)
-            return path
+def _last_solution(names: dict[str, object]) -> str | None:
+    """In words of the example: a name, or the first of a list."""
+    for name, value in reversed(names.items()):
+        if isinstance(value, ts.Solution | ts.Marched):
+            return name
+        if isinstance(value, list) and value and isinstance(value[0], ts.Solution):
+            return f"{name}[0]"
     return None
 
 
@@ -121,20 +127,17 @@ def _write_page(target: Path, one: Ran) -> None:
 
 
 def notebook(one: Ran) -> str:
-    """The example as a notebook of a text and a code cell."""
+    """The example as a notebook: its text, its code, and its last solution, which shows itself."""
     title, lead, rest = one.words
     text = f"# {title}\n\n{lead}\n\n{rest}".strip()
-    cells = [
-        {"cell_type": "markdown", "id": "what", "metadata": {}, "source": text},
-        {
-            "cell_type": "code",
-            "id": "how",
-            "metadata": {},
-            "source": one.code.rstrip(),
-            "execution_count": None,
-            "outputs": [],
-        },
+    code = [one.code.rstrip(), *([one.last] if one.last else [])]
+    cells: list[dict[str, object]] = [
+        {"cell_type": "markdown", "id": "what", "metadata": {}, "source": text}
     ]
+    for number, source in enumerate(code):
+        empty: dict[str, object] = {"execution_count": None, "outputs": []}
+        cell = {"cell_type": "code", "id": f"code{number}", "metadata": {}, "source": source}
+        cells.append(cell | empty)
     kernel = {"display_name": "Python 3", "language": "python", "name": "python3"}
     page = {"cells": cells, "metadata": {"kernelspec": kernel}, "nbformat": 4, "nbformat_minor": 5}
     return json.dumps(page, indent=1) + "\n"

@@ -181,4 +181,8 @@ def _measurements(target: Path) -> str:
             shutil.copy(path, copy)
             lines.append(f"- {{download}}`{path.stem} <files/{folder}/{path.name}>`")
         lines.append("")
+    lines += ["## All plots beside other software", ""]
+    for path in sorted((ROOT / "results/peers").glob("*.png")):
+        shutil.copy(path, target / "files/results/peers")
+        lines += [f"![{path.stem}](files/results/peers/{path.name})", ""]
     return "\n".join(lines)

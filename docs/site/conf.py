@@ -25,8 +25,12 @@ html_favicon = "_static/mark.svg"
 html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
+html_use_index = False
 copybutton_selector = "div.highlight-python pre, div.highlight-sh pre, div.highlight-pycon pre"
 copybutton_exclude = ".linenos, .gp, .go"
+html_sidebars = {page: [] for page in ("index", "start", "choose", "look", "speed", "scale")} | {
+    page: [] for page in ("changelog", "contributing", "measurements")
+}
 html_theme_options = {
     "logo": {
         "text": "tessella",
