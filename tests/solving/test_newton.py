@@ -1,5 +1,6 @@
 """Newton's method: rates, order, globalisation, starts, and what is said when it fails."""
 
+import dataclasses
 import json
 import math
 from itertools import pairwise
@@ -11,6 +12,7 @@ from scipy.optimize import brentq
 
 import tessella as ts
 from tessella.problem.tangents import NotDifferentiableError
+from tessella.solution.report import Correction
 from tessella.solving.newton import FOUND, GIVEN_UP
 
 LINE = ts.Box(x=(0, 1))
@@ -327,3 +329,13 @@ def test_the_estimate_bounds_the_error_of_a_poor_basis():
     found = ts.solve(cubic(), subdomains=2, features=8, coupling="interfaces").report
     assert found.error["l1_normalised"] > 1e-9
     assert found.error["l1_normalised"] < 3 * found.error_estimate < 1e3 * found.error["max"]
+
+
+def test_what_newton_has_left_is_its_last_correction_or_less_after_a_chord():
+    line = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    report = ts.solve(line, subdomains=2, features=8).report
+    assert report.unfinished == 0.0
+    stalled = (Correction("newton", 1e-2), Correction("newton", 1e-5, 1e-4))
+    assert dataclasses.replace(report, newton=stalled).unfinished == 1e-5
+    good = (Correction("newton", 1e-2), Correction("chord", 1e-5))
+    assert dataclasses.replace(report, newton=good).unfinished == pytest.approx(1e-8)

@@ -221,7 +221,8 @@ class Judgement:
     """What the subdomains of both see of their errors, where these are not all of one size. Then
     most of the residual comes from the smallest ones, and most of the error may not."""
     missed: float = 0.0
-    """Part of the data that the better one does not meet, if large."""
+    """Part of the data that the better one does not meet, if large; and what Newton's method has
+    left of it."""
     farthest: float = 0.0
     peaks: tuple[float, float] = (0.0, 0.0)
     """The largest difference, and the residuals of both where they are largest."""
@@ -286,7 +287,8 @@ def compare(one: Look, other: Look, largest: bool = False) -> Judgement:
         zero=one.zeros,
     )
     better = one if found.gain > 1 else other
-    found = dataclasses.replace(found, missed=_missed(better))
+    missed = max(_missed(better), better.solution.report.unfinished)
+    found = dataclasses.replace(found, missed=missed)
     if not largest:
         return found
     peaks = [loss([d._replace(missed=d.most) for d in x.defects], weights) for x in (one, other)]

@@ -174,6 +174,17 @@ class Report:
                 raise ValueError(f"report.{wrong}")
 
     @property
+    def unfinished(self) -> float:
+        """What Newton's method has left: the last correction, or after a chord step the next one,
+        smaller by the same ratio; in parts of the spread."""
+        if not self.newton:
+            return 0.0
+        *_, before, last = (None, *self.newton)
+        if before is None or last.kind != "chord":
+            return last.size
+        return last.size * min(1.0, last.size / max(before.size, 1e-300))
+
+    @property
     def dropped_percent(self) -> float | None:
         if self.columns_kept is None:
             return None
