@@ -53,6 +53,7 @@ BENCHMARKS = {
     "tolerance_unseen": tolerance.tolerance_unseen,
     "honesty": honesty.honesty,
     "honesty_tuning": honesty.honesty_tuning,
+    "honesty_nonlinear": honesty.honesty_nonlinear,
     "refinement": refinement.refinement,
     "march": march.march,
     "gallery": gallery.gallery,
@@ -68,9 +69,9 @@ BENCHMARKS = {
 }
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
-    *("honesty", "honesty_tuning", "fuzz", "nonlinear", "nonlinear_honesty"),
+    *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "nonlinear_honesty"),
 )
-COUNTED = ("honesty", "honesty_tuning", "fuzz")
+COUNTED = ("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz")
 """Benchmarks that take a number."""
 
 
