@@ -333,18 +333,22 @@ def test_each_material_has_a_rate_of_its_own():
     assert rate == pytest.approx(20.0)
 
 
-def test_heat_marches_in_two_axes_of_space():
+def spreading_in_the_plane(width):
     def exact(p):
-        wide = 0.2**2 + 2 * p[:, 2]
-        return 0.2**2 / wide * np.exp(-(p[:, 0] ** 2 + p[:, 1] ** 2) / (2 * wide))
+        wide = width**2 + 2 * p[:, 2]
+        return width**2 / wide * np.exp(-(p[:, 0] ** 2 + p[:, 1] ** 2) / (2 * wide))
 
-    problem = ts.Problem(
-        ts.Box(x=(-1, 1), y=(-1, 1), t=(0, 0.06)),
+    return ts.Problem(
+        ts.Box(x=(-1, 1), y=(-1, 1), t=(0, 0.1)),
         ts.Equation(ts.D(t=1) - ts.Laplacian("x", "y")),
         [ts.Dirichlet(exact), ts.Initial(exact)],
         exact=exact,
     )
-    found = ts.solve(problem, tol=1e-3, patience=100)
+
+
+def test_heat_from_a_narrow_start_marches_in_the_plane():
+    assert in_slabs(spreading_in_the_plane(0.2)) is None
+    found = ts.solve(spreading_in_the_plane(0.05), tol=1e-2, patience=100)
     assert isinstance(found, ts.Marched)
     assert found.report.stop_reason == "tolerance met"
-    assert found.report.error["l1_normalised"] < 3e-3
+    assert found.report.error["l1_normalised"] < 3e-2
