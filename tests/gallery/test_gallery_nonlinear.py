@@ -3,11 +3,17 @@
 import numpy as np
 import pytest
 
+import tessella as ts
 from tessella.gallery.branches import FORCED_BRATU
 from tessella.gallery.dispersive import SINE_GORDON
 from tessella.gallery.flows import KOVASZNAY, STEADY_BURGERS
 from tessella.gallery.large_deformation import MINIMAL_SURFACE, NEO_HOOKEAN, P_LAPLACE
-from tessella.gallery.reactions import CUBIC_POISSON, NONLINEAR_HELMHOLTZ, QUADRATIC_POISSON
+from tessella.gallery.reactions import (
+    CUBIC_POISSON,
+    NONLINEAR_HELMHOLTZ,
+    QUADRATIC_POISSON,
+    rounded_kink,
+)
 from tessella.geometry.functions import function_values
 from tessella.problem.nonlinear import applied_to
 from tessella.problem.states import Guess
@@ -62,3 +68,60 @@ def test_the_rubber_blocks_balance_is_the_divergence_of_its_stress(rng):
             near, far = (one(points + k * step) - one(points - k * step) for k in (1, 2))
             slopes = slopes + (8 * near - far) / (12 * h)
         np.testing.assert_allclose(problem.equations[i].rhs(points), -slopes, atol=1e-10)
+
+
+@pytest.mark.parametrize(
+    ("name", "settings", "promised"),
+    [
+        ("cubic-poisson", {}, 1e-10),
+        ("quadratic-poisson", {}, 1e-10),
+        ("nonlinear-helmholtz", {}, 1e-10),
+        ("steady-burgers", {}, 1e-10),
+        ("bratu", {"features": 100, "branch": 2}, 1e-4),
+        ("bratu-1d", {}, 1e-11),
+        ("bratu-1d", {"branch": 2}, 1e-11),
+        ("p-laplace", {"features": 100}, 1e-8),
+        ("kovasznay", {"features": 120}, 1e-5),
+    ],
+)
+def test_the_presets_keep_their_word_from_their_starts(name, settings, promised):
+    report = ts.gallery.get(name).solve(settings=settings).report
+    assert report.stop_reason == "Newton's method converged"
+    assert report.error["l2_relative"] <= promised
+
+
+def test_a_tolerance_starts_where_the_preset_does():
+    report = ts.gallery.get("bratu-1d").solve(tol=1e-8, settings={"branch": 2}).report
+    assert report.stop_reason == "tolerance met" and report.error["l1_normalised"] <= 3e-8
+
+
+@pytest.mark.parametrize(
+    ("name", "parameters", "message"),
+    [
+        ("bratu", {"lam": 7.0}, "lam must lie between 0 and 6.80812, got 7.0: beyond the fold"),
+        ("bratu-1d", {"lam": 3.6}, "lam must lie between 0 and 3.51383"),
+        ("bratu", {"branch": 3.0}, "branch must be 1, the small solution, or 2"),
+        ("cubic-poisson", {"n": 0.5}, "n must be a whole number"),
+        ("sine-gordon", {"omega": 1.0}, "omega must lie between 0 and 1"),
+        ("minimal-surface", {"reach": 2.0}, "reach must lie between 0 and pi / 2"),
+        ("p-laplace", {"p": 2.0}, "p must be larger than 2"),
+        ("burgers", {"nu": 0.0}, "nu must be positive"),
+        ("cavity", {"Re": -1.0}, "Re must be positive"),
+    ],
+)
+def test_parameters_without_a_solution_are_refused(name, parameters, message):
+    with pytest.raises(ValueError, match=message):
+        ts.gallery.get(name).problem(**parameters)
+
+
+def test_what_allen_cahns_kink_becomes_satisfies_the_equation_near_it(rng):
+    """p_t = 1e-4 p_xx - 10 p, the reaction linearised around -1."""
+    h, places, times = 1e-4, rng.uniform(0.99, 0.999, 20), rng.uniform(0.02, 0.05, 20)
+
+    def at(right=0, later=0):
+        points = np.stack([places + right * h, times + later * h], axis=1)
+        return np.asarray(rounded_kink(points))
+
+    in_time = (at(later=1) - at(later=-1)) / (2 * h)
+    bent = (at(right=1) - 2 * at() + at(right=-1)) / h**2
+    np.testing.assert_allclose(in_time, 1e-4 * bent - 10 * at(), atol=1e-5)
