@@ -18,7 +18,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import numpy as np
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, TimeoutError, sync_playwright
 
 import tessella as ts
 from tessella.solution.viewer import Viewer
@@ -166,8 +166,7 @@ def check_viewer(browser: Browser, say: Callable[[bool, str], None]) -> None:
             )
             box = page.locator("#map").bounding_box() or {}
             page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-            page.wait_for_timeout(500)
-            say("residual = " in page.inner_text("#probe"), f"viewer, {name}: a point is probed")
+            say(_appears(page, "#probe", "residual = "), f"viewer, {name}: a point is probed")
             page.select_option("#layer", "value")
             page.check("#raised")
             before = _look(page, "#surface")
@@ -177,8 +176,8 @@ def check_viewer(browser: Browser, say: Callable[[bool, str], None]) -> None:
             page.mouse.up()
             say(_look(page, "#surface") != before, f"viewer, {name}: the surface turns")
             page.select_option("#axes", "[0]")
-            page.wait_for_timeout(500)
-            say(page.locator("#sliders input").count() == 2, f"viewer, {name}: a line is cut out")
+            line = _look(page, "#map") not in seen and page.locator("#sliders input").count() == 2
+            say(line, f"viewer, {name}: a line is cut out")
             over = page.evaluate("document.documentElement.scrollWidth - window.innerWidth")
             say(over <= 1 and not watched.wrong, f"viewer, {name}: no errors {watched.wrong}")
             watched.context.close()
@@ -186,8 +185,16 @@ def check_viewer(browser: Browser, say: Callable[[bool, str], None]) -> None:
 
 def _look(page: Page, canvas: str) -> str:
     """The picture in a canvas, once it stands still."""
-    page.wait_for_timeout(600)
+    page.wait_for_selector("body[data-ready]")
     return str(page.eval_on_selector(canvas, "canvas => canvas.toDataURL()"))
+
+
+def _appears(page: Page, where: str, text: str) -> bool:
+    try:
+        page.locator(where, has_text=text).wait_for(timeout=10_000)
+    except TimeoutError:
+        return False
+    return True
 
 
 @contextmanager

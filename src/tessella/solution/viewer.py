@@ -20,7 +20,7 @@ from tessella.solution.report import finite
 from tessella.solution.viewed import Viewed
 
 HOME = "127.0.0.1"
-FOLDER = Path(__file__).parent / "viewer"
+FOLDER = Path(__file__).parent / "viewer_page"
 FILES = {
     "/": ("viewer.html", "text/html; charset=utf-8"),
     "/viewer.css": ("viewer.css", "text/css; charset=utf-8"),

@@ -68,6 +68,7 @@ function stop() {
 
 /** Ask for what is chosen now; what is chosen meanwhile is asked for afterwards. */
 async function update() {
+  delete document.body.dataset.ready;
   if (asking) { again = true; return; }
   asking = true;
   try {
