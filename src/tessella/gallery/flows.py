@@ -153,8 +153,9 @@ def cavity(Re: float = 100.0) -> Problem:
 BURGERS = single(
     burgers,
     "Burgers' equation in (1+1)D: a front forms",
-    subdomains=(16, 8),
-    features=200,
+    slabs=40,
+    subdomains=(64, 1),
+    features=120,
     test_grid=(256, 101),
 )
 

@@ -186,15 +186,17 @@ NONLINEAR_HELMHOLTZ = single(
 ALLEN_CAHN = single(
     allen_cahn,
     "Allen-Cahn: fronts of width 0.01 in (1+1)D",
-    subdomains=(20, 8),
-    features=200,
+    slabs=20,
+    subdomains=(60, 1),
+    features=100,
     test_grid=(160, 51),
 )
 
 GRAY_SCOTT = single(
     gray_scott,
     "Gray-Scott reaction in (1+1)D: a bump that splits",
-    subdomains=(8, 6),
-    features=200,
+    slabs=20,
+    subdomains=(16, 1),
+    features=120,
     test_grid=(160, 51),
 )
