@@ -95,6 +95,7 @@ KORTEWEG_DE_VRIES = single(
     features=150,
     test_grid=(160, 51),
 )
+"""Relative L2 error 6e-8."""
 
 KURAMOTO_SIVASHINSKY = single(
     kuramoto_sivashinsky,
@@ -104,6 +105,7 @@ KURAMOTO_SIVASHINSKY = single(
     features=150,
     test_grid=(160, 51),
 )
+"""Relative L2 error 1e-5."""
 
 SINE_GORDON = single(
     sine_gordon,
@@ -112,3 +114,4 @@ SINE_GORDON = single(
     features=200,
     test_grid=(100, 100),
 )
+"""Relative L2 error 3e-10."""

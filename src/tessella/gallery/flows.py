@@ -158,6 +158,7 @@ BURGERS = single(
     features=120,
     test_grid=(256, 101),
 )
+"""Relative L2 error 4e-6 with equal cells; a tolerance makes them small at the front."""
 
 STEADY_BURGERS = single(
     steady_burgers,
@@ -166,6 +167,7 @@ STEADY_BURGERS = single(
     features=24,
     test_grid=(1_000,),
 )
+"""Relative L2 error 6e-12."""
 
 KOVASZNAY = single(
     kovasznay,
@@ -174,6 +176,7 @@ KOVASZNAY = single(
     features=170,
     test_grid=(80, 80),
 )
+"""Relative L2 error 4e-11."""
 
 CAVITY = single(
     cavity,
@@ -182,3 +185,4 @@ CAVITY = single(
     features=200,
     test_grid=(101, 101),
 )
+"""Relative L2 error 1e-5 at Re = 100; 16 cells a side have 4e-5 at Re = 1,000."""

@@ -166,6 +166,7 @@ CUBIC_POISSON = single(
     features=150,
     test_grid=(100, 100),
 )
+"""Relative L2 error 3e-11."""
 
 QUADRATIC_POISSON = single(
     quadratic_poisson,
@@ -174,6 +175,7 @@ QUADRATIC_POISSON = single(
     features=150,
     test_grid=(100, 100),
 )
+"""Relative L2 error 4e-11."""
 
 NONLINEAR_HELMHOLTZ = single(
     nonlinear_helmholtz,
@@ -182,6 +184,7 @@ NONLINEAR_HELMHOLTZ = single(
     features=150,
     test_grid=(100, 100),
 )
+"""Relative L2 error 3e-11."""
 
 ALLEN_CAHN = single(
     allen_cahn,
@@ -191,6 +194,7 @@ ALLEN_CAHN = single(
     features=100,
     test_grid=(160, 51),
 )
+"""Relative L2 error 1e-5, all of it at the kink; with `rounded_kink` 2e-8."""
 
 GRAY_SCOTT = single(
     gray_scott,
@@ -200,3 +204,4 @@ GRAY_SCOTT = single(
     features=120,
     test_grid=(160, 51),
 )
+"""Relative L2 error 9e-8."""
