@@ -2,7 +2,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 STAMP := .venv/.installed
 
-.PHONY: install demo test lint format bench lowest clean
+.PHONY: install demo test lint format bench lowest docs docs-check clean
 
 install: $(STAMP)
 
@@ -38,6 +38,19 @@ lowest:
 		--constraint $(LOWEST)/versions -e '.[cli,vtk,xarray]' pytest pytest-xdist hypothesis
 	$(LOWEST)/bin/python -m pytest tests/linalg tests/solution tests/solving/test_shorthand.py \
 		tests/test_cli.py
+
+# The site, in an environment of its own: out/site/index.html. Its check needs Chromium too.
+DOCS := out/docs-venv
+$(DOCS)/.installed: pyproject.toml
+	test -x $(DOCS)/bin/python || $(PYTHON) -m venv $(DOCS)
+	$(DOCS)/bin/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
+	touch $(DOCS)/.installed
+
+docs: $(DOCS)/.installed
+	$(DOCS)/bin/python -m docs.builder
+
+docs-check: $(DOCS)/.installed
+	$(DOCS)/bin/python -m docs.builder.browser
 
 clean:
 	rm -rf .venv out tests/.compiled .pytest_cache .mypy_cache .ruff_cache

@@ -14,6 +14,7 @@ from benchmarks import (
     honesty,
     house,
     interfaces,
+    inverse,
     march,
     nonlinear,
     refinement,
@@ -39,6 +40,8 @@ BENCHMARKS = {
     "another_right_side": growth.another_right_side,
     "right_sides": factor.right_sides,
     "eigenvalues": factor.eigenvalues,
+    "gradients": inverse.gradients,
+    "inverse": inverse.inverse,
     "compared": solvers.compared,
     "gpu": device.gpu,
     "gpu_breakdown": device.breakdown,
@@ -50,6 +53,7 @@ BENCHMARKS = {
     "tolerance_unseen": tolerance.tolerance_unseen,
     "honesty": honesty.honesty,
     "honesty_tuning": honesty.honesty_tuning,
+    "honesty_nonlinear": honesty.honesty_nonlinear,
     "refinement": refinement.refinement,
     "march": march.march,
     "gallery": gallery.gallery,
@@ -65,9 +69,9 @@ BENCHMARKS = {
 }
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
-    *("honesty", "honesty_tuning", "fuzz", "nonlinear", "nonlinear_honesty"),
+    *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "nonlinear_honesty"),
 )
-COUNTED = ("honesty", "honesty_tuning", "fuzz")
+COUNTED = ("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz")
 """Benchmarks that take a number."""
 
 

@@ -164,9 +164,7 @@ def reaction_2d(random: Random) -> ts.Problem:
     return made(domain, formula, u, [ts.Dirichlet(u), ts.Initial(u)])
 
 
-STEADY: tuple[Callable[[Random], ts.Problem], ...] = (
-    *(cubic, exponential, quasilinear, minimal_surface, on_a_disc, radiating),
-)
-IN_TIME: tuple[Callable[[Random], ts.Problem], ...] = (
-    *(burgers, reaction, korteweg_de_vries, sine_gordon, reaction_2d),
-)
+NONLINEAR: dict[str, tuple[Callable[[Random], ts.Problem], ...]] = {
+    "steady": (cubic, exponential, quasilinear, minimal_surface, on_a_disc, radiating),
+    "in time": (burgers, reaction, korteweg_de_vries, sine_gordon, reaction_2d),
+}

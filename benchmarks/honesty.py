@@ -9,6 +9,7 @@ and of the largest error that are off by more than 10.
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
@@ -16,13 +17,14 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.drawn import CLASSES
+from benchmarks.drawn_nonlinear import NONLINEAR
 from benchmarks.harness import save, table
 from tessella.solution.report import error_norms
 
 PATIENCE = 10.0
 """Seconds that every solve may take, about."""
 
-SEEDS = {"honesty": 1_000_003, "honesty_tuning": 17}
+SEEDS = {"honesty": 1_000_003, "honesty_tuning": 17, "honesty_nonlinear": 99}
 POINTS = 40_000
 """At which the true error is measured: random ones, which no grid of ours contains."""
 
@@ -43,8 +45,12 @@ def true_errors(solution: ts.Solution | ts.Marched) -> tuple[float, float]:
     return error_norms(u, exact)["l1_normalised"], float(np.max(most))
 
 
-def drawn(seed: int, number: int) -> tuple[str, str, ts.Problem, list[float]]:
-    """Class, name, problem and tolerances; neighbouring numbers are of different classes."""
+Drawn = tuple[str, str, ts.Problem, list[float]]
+"""Class, name, problem and tolerances."""
+
+
+def drawn(seed: int, number: int) -> Drawn:
+    """A linear problem; neighbouring numbers are of different classes."""
     random = np.random.default_rng([seed, number])
     kinds = list(CLASSES)
     kind = kinds[random.choice(len(kinds), p=[0.2, 0.2, 0.5, 0.1])]
@@ -52,6 +58,17 @@ def drawn(seed: int, number: int) -> tuple[str, str, ts.Problem, list[float]]:
     maker = makers[random.integers(len(makers))]
     problem = maker(random)
     asked = [float(10.0 ** -random.uniform(*pair)) for pair in pairwise(DIGITS)]
+    return kind, maker.__name__, problem, asked
+
+
+def drawn_nonlinear(seed: int, number: int) -> Drawn:
+    """A nonlinear one, of every kind in turn."""
+    random = np.random.default_rng([seed, number])
+    kinds = list(NONLINEAR)
+    kind = kinds[number % len(kinds)]
+    maker = NONLINEAR[kind][number // len(kinds) % len(NONLINEAR[kind])]
+    problem = maker(random)
+    asked = [float(10.0 ** -random.uniform(*pair)) for pair in ((1, 3.5), (3.5, 6.5))]
     return kind, maker.__name__, problem, asked
 
 
@@ -95,10 +112,20 @@ def honesty_tuning(count: int = 100) -> None:
     _report("honesty_tuning", count)
 
 
-def _report(title: str, count: int) -> None:
+def honesty_nonlinear(count: int = 44) -> None:
+    """Nonlinear ones, steady and in time, which nobody tunes on either."""
+    _report("honesty_nonlinear", count, drawn_nonlinear, NONLINEAR)
+
+
+def _report(
+    title: str,
+    count: int,
+    draw: Callable[[int, int], Drawn] = drawn,
+    classes: Iterable[str] = CLASSES,
+) -> None:
     rows = []
     for number in range(count):
-        kind, name, problem, asked = drawn(SEEDS[title], number)
+        kind, name, problem, asked = draw(SEEDS[title], number)
         for tol in asked:
             rows.append(tried(number, kind, name, problem, tol))
             save(title, rows)
@@ -108,7 +135,7 @@ def _report(title: str, count: int) -> None:
         f"solve(problem, tol=..., patience={PATIENCE:g})",
         [{h: r.get(h) for h in heads} for r in rows],
     )
-    table("by class", [_summary(kind, [r for r in rows if r["class"] == kind]) for kind in CLASSES])
+    table("by class", [_summary(kind, [r for r in rows if r["class"] == kind]) for kind in classes])
     for row in rows:
         if "raised" in row:
             print(f"  {row['number']} {row['problem']}: {row['raised']}")

@@ -43,3 +43,16 @@ def test_the_command_line_says_how_to_get_it(missing, monkeypatch):
     monkeypatch.delitem(sys.modules, "tessella.cli", raising=False)
     with pytest.raises(SystemExit, match=r"needs (typer|rich.*): pip install 'tessella\[cli\]'"):
         import tessella.cli  # noqa: F401
+
+
+def test_the_citation_is_of_this_version():
+    text = (Path(__file__).parent.parent / "CITATION.cff").read_text()
+    assert f"\nversion: {tessella.__version__}\n" in text
+
+
+def test_all_has_every_extra_that_a_user_may_want():
+    extras = PROJECT["optional-dependencies"]
+    (everything,) = extras["all"]
+    held = set(re.search(r"\[(.*)\]", everything)[1].split(",")) | {"plot"}
+    assert held == set(extras) - {"all", "dev", "docs", "peers"}
+    assert "tessella[plot]" in extras["cli"]

@@ -51,16 +51,19 @@ from tessella.problem.operator_function import operator
 from tessella.problem.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem.problem import Ansatz, Equation, Problem, Reference
 from tessella.problem.transmission import Transmission
+from tessella.solution.branch import Branch
 from tessella.solution.files import load
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solution.spectrum import Spectrum
+from tessella.solving.branches import branch
 from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
 from tessella.solving.identify import Identified, identify
 from tessella.solving.march import march
 from tessella.solving.method import Method
 from tessella.solving.parametric import Parametric, parametric
+from tessella.solving.several import solutions
 from tessella.solving.solve import solve
 from tessella.version import __version__
 
@@ -92,6 +95,7 @@ __all__ = [
     "Ball",
     "Basis",
     "Box",
+    "Branch",
     "CellBasis",
     "Condition",
     "Corner",
@@ -139,6 +143,7 @@ __all__ = [
     "Transmission",
     "Unfiltered",
     "__version__",
+    "branch",
     "eigs",
     "factor",
     "fbpinn",
@@ -149,6 +154,7 @@ __all__ = [
     "operator",
     "parametric",
     "pinn",
+    "solutions",
     "solve",
     "with_layers",
 ]

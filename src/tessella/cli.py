@@ -1,4 +1,4 @@
-"""The command line: `tessella list`, `tessella solve`, `tessella reproduce`."""
+"""The command line: `tessella list`, `tessella solve`, `tessella view`, `tessella reproduce`."""
 
 from __future__ import annotations
 
@@ -190,6 +190,25 @@ def _write_json(solution: Solution | Marched, path: Path) -> None:
 
     with written_whole(path) as unfinished:
         unfinished.write_text(json.dumps(solution.report.to_json(), indent=2) + "\n")
+
+
+@app.command()
+def view(
+    file: Annotated[Path, typer.Argument(help="a saved solution: `tessella solve --save FILE`")],
+    no_open: Annotated[
+        bool, typer.Option("--no-open", help="only say the address, do not open a browser")
+    ] = False,
+) -> None:
+    """Show a saved solution in the browser, from this machine only, until Ctrl-C.
+
+    The equation of a problem that is not in the gallery is not in its file; for the residual use
+    Python, `ts.load(FILE, problem=problem).view()`.
+    """
+    from tessella.solution.files import load
+
+    viewer = load(file).view(browser=not no_open)
+    console.print(f"{file} is shown at {viewer.url} until Ctrl-C", soft_wrap=True)
+    viewer.wait()
 
 
 @app.command()

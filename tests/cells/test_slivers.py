@@ -29,6 +29,8 @@ def test_points_in_a_sliver_are_seen_by_its_neighbour():
 def test_there_are_none_in_a_box_nor_where_boxes_are_well_cut():
     assert ts.Tiling(ts.Box(x=(0, 1), y=(0, 1)), 6).hosts is None
     assert ts.Tiling(DISC, 4).hosts is None
+    corner = ts.Box(x=(0, 1), y=(0, 1)) - ts.Box(x=(0.5, 1), y=(0.5, 1)).named("corner")
+    assert ts.Tiling(corner, 4).hosts is None
 
 
 def test_a_neighbour_is_as_large_as_its_sliver():

@@ -6,15 +6,9 @@ import pytest
 
 import tessella as ts
 from tessella.problem.closures import Opened, closed, opened
-from tessella.problem.nonlinear import (
-    Around,
-    Guess,
-    NotDifferentiableError,
-    applied_to,
-    linearised,
-    rest,
-    tangents,
-)
+from tessella.problem.nonlinear import Around, applied_to, linearised, rest
+from tessella.problem.states import Guess
+from tessella.problem.tangents import NotDifferentiableError, tangents
 
 LINE = ts.Box(x=(0, 1))
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))

@@ -86,6 +86,17 @@ def test_bounds_hold() -> None:
     assert found.theta["k"] == pytest.approx(1.5, abs=1e-4)
 
 
+def test_thetas_without_a_problem_are_stepped_back_from() -> None:
+    def positive(theta: Any) -> ts.Problem:
+        if not theta > 0:
+            raise ValueError(f"a wire conducts nothing: {theta}")
+        return wire({"k": float(theta), "c": 0.0})
+
+    found = ts.identify(positive, (X, heated(0.5, 0.0)), 3.0, **LINE)
+    assert float(found.theta) == pytest.approx(0.5, abs=1e-7)
+    assert "stepped back from where a wire conducts nothing" in found.reason
+
+
 def test_parameters_that_cannot_be_told_apart_are_said_to_be() -> None:
     def twice(theta: Any) -> ts.Problem:
         return wire({"k": 1.0, "c": theta[0] + theta[1]})

@@ -53,7 +53,8 @@ def test_the_signature_shows_the_choices(door):
         <= set(shown)
         <= {
             *FIELDS,
-            *("problem", "method", "start", "progress", "slabs", "hidden", "training"),
+            *("problem", "method", "start", "continuation", "progress"),
+            *("slabs", "hidden", "training"),
         }
     )
 

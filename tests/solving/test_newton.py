@@ -1,5 +1,6 @@
 """Newton's method: rates, order, globalisation, starts, and what is said when it fails."""
 
+import dataclasses
 import json
 import math
 from itertools import pairwise
@@ -10,7 +11,8 @@ import pytest
 from scipy.optimize import brentq
 
 import tessella as ts
-from tessella.problem.nonlinear import NotDifferentiableError
+from tessella.problem.tangents import NotDifferentiableError
+from tessella.solution.report import Correction
 from tessella.solving.newton import FOUND, GIVEN_UP
 
 LINE = ts.Box(x=(0, 1))
@@ -190,6 +192,27 @@ def test_a_full_step_that_diverges_is_damped():
     assert np.max(np.abs(found.residual(X))) < 1e-5
 
 
+@pytest.mark.parametrize("sign", [1.0, -1.0])
+def test_what_damping_does_not_reach_comes_to_rest_in_time(sign):
+    """A layer; the sign of the equation is the user's choice."""
+    layer = ts.Equation(lambda d, x: sign * (-0.1 * d(x=2) + d() * d(x=1) - d()))
+    ends = [ts.Dirichlet(1.0, on="xmin"), ts.Dirichlet(1.5, on="xmax")]
+    found = ts.solve(ts.Problem(LINE, layer, ends), **CELLS)
+    kinds = [step.kind for step in found.report.newton]
+    assert found.report.stop_reason == FOUND and "time" in kinds
+    assert kinds[-1] != "time" and found.report.newton[-1].size < 1e-7
+    assert np.max(np.abs(found.residual(X))) < 1e-5
+    assert "[" in dict(found.report.lines())["newton"]
+
+
+def test_a_poor_basis_ends_in_small_corrections_not_in_failure():
+    """Layers that the basis does not resolve: least squares that miss something."""
+    thin = ts.Equation(lambda d, x: -0.01 * d(x=2) + d() * d(x=1) - d())
+    ends = [ts.Dirichlet(1.0, on="xmin"), ts.Dirichlet(1.5, on="xmax")]
+    found = ts.solve(ts.Problem(LINE, thin, ends), tol=1e-6).report
+    assert found.stop_reason == "tolerance met"
+
+
 def test_different_starts_lead_to_different_solutions():
     """Bratu's problem has two."""
     low = ts.solve(bratu(1.0), **CELLS)
@@ -306,3 +329,13 @@ def test_the_estimate_bounds_the_error_of_a_poor_basis():
     found = ts.solve(cubic(), subdomains=2, features=8, coupling="interfaces").report
     assert found.error["l1_normalised"] > 1e-9
     assert found.error["l1_normalised"] < 3 * found.error_estimate < 1e3 * found.error["max"]
+
+
+def test_what_newton_has_left_is_its_last_correction_or_less_after_a_chord():
+    line = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+    report = ts.solve(line, subdomains=2, features=8).report
+    assert report.unfinished == 0.0
+    stalled = (Correction("newton", 1e-2), Correction("newton", 1e-5, 1e-4))
+    assert dataclasses.replace(report, newton=stalled).unfinished == 1e-5
+    good = (Correction("newton", 1e-2), Correction("chord", 1e-5))
+    assert dataclasses.replace(report, newton=good).unfinished == pytest.approx(1e-8)

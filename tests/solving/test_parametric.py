@@ -138,6 +138,19 @@ def test_jit_vmap_and_trees() -> None:
         jax.jacrev(u)(theta)["k"], jax.jacfwd(u)(theta)["k"], rtol=1e-6, atol=1e-10
     )
     np.testing.assert_allclose(u(theta), u.solution(theta)(x), atol=1e-12)
+    with pytest.raises(NotImplementedError, match="first derivatives only"):
+        jax.hessian(loss)(theta)
+
+
+def test_a_tolerance_finds_a_discretisation_that_is_kept() -> None:
+    def family(theta: Any) -> ts.Problem:
+        line = ts.Box(x=(0, theta[1]))
+        return ts.Problem(line, ts.Equation(-theta[0] * ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
+
+    u = ts.parametric(family, [0.5], tol=1e-8)
+    np.testing.assert_allclose(u.jacobian([2.0, 1.0]), [[-0.0625, 0.25]], atol=1e-7)
+    with pytest.raises(ValueError, match="theta moves the domain, and tol finds"):
+        u([2.0, 1.1])
 
 
 def test_a_gradient_costs_no_further_factorisation() -> None:

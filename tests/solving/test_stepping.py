@@ -286,3 +286,69 @@ def test_a_march_to_the_end_is_not_given_up_for_a_part_of_a_finer_one(monkeypatc
     assert found.report.stop_reason == "tolerance not met"
     assert "another march was begun" in found.report.advice
     assert found.problem.domain.bounds[1] == (0, 2.0)
+
+
+def two_speeds(T):
+    """A hump that passes from one material to another, twice as fast."""
+
+    def hump(s):
+        return np.exp(-((s + 0.25) ** 2) / (2 * 0.06**2))
+
+    def exact(p):
+        x, t = p[:, 0] - 0.5, p[:, 1]
+        return np.where(x < 0, hump(x - t) - hump(-x - t) / 3, 2 * hump(x / 2 - t) / 3)
+
+    def velocity(p):
+        x = p[:, 0] - 0.5
+        steep = [(s + 0.25) / 0.06**2 * hump(s) for s in (x, -x, x / 2)]
+        return np.where(x < 0, steep[0] - steep[1] / 3, 2 * steep[2] / 3)
+
+    domain = ts.Divided(ts.Box(x=(0, 1), t=(0, T)), left=ts.Box(x=(0, 0.5), t=(0, T)))
+    return ts.Problem(
+        domain,
+        [
+            ts.Equation(ts.D(t=2) - ts.D(x=2), where="left"),
+            ts.Equation(ts.D(t=2) - 4 * ts.D(x=2), where="rest"),
+        ],
+        [
+            ts.Dirichlet(exact),
+            ts.Initial(exact),
+            ts.InitialVelocity(velocity),
+            *ts.Transmission("left", "rest", flux=(1.0, 4.0)),
+        ],
+        exact=exact,
+    )
+
+
+def test_a_tolerance_marches_through_materials():
+    found = ts.solve(two_speeds(0.5), tol=1e-5, patience=100)
+    assert isinstance(found, ts.Marched)
+    assert found.report.stop_reason == "tolerance met"
+    assert found.report.error["l1_normalised"] < 3e-5
+
+
+def test_each_material_has_a_rate_of_its_own():
+    rate, oscillates = turning_rate(two_speeds(0.5), np.array([10.0, 0.0]))
+    assert oscillates
+    assert rate == pytest.approx(20.0)
+
+
+def spreading_in_the_plane(width):
+    def exact(p):
+        wide = width**2 + 2 * p[:, 2]
+        return width**2 / wide * np.exp(-(p[:, 0] ** 2 + p[:, 1] ** 2) / (2 * wide))
+
+    return ts.Problem(
+        ts.Box(x=(-1, 1), y=(-1, 1), t=(0, 0.1)),
+        ts.Equation(ts.D(t=1) - ts.Laplacian("x", "y")),
+        [ts.Dirichlet(exact), ts.Initial(exact)],
+        exact=exact,
+    )
+
+
+def test_heat_from_a_narrow_start_marches_in_the_plane():
+    assert in_slabs(spreading_in_the_plane(0.2)) is None
+    found = ts.solve(spreading_in_the_plane(0.05), tol=1e-2, patience=100)
+    assert isinstance(found, ts.Marched)
+    assert found.report.stop_reason == "tolerance met"
+    assert found.report.error["l1_normalised"] < 3e-2

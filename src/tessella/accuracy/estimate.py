@@ -33,6 +33,7 @@ from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition
 from tessella.problem.determined import value_of
+from tessella.problem.fields import part_named
 from tessella.problem.problem import Equation
 from tessella.solution.report import unit
 from tessella.solution.solution import Solution
@@ -47,6 +48,24 @@ class Look(NamedTuple):
     defects: list[Defect]
     inside: Array
     edge: Array
+    zero: Array | None = None
+    """For every unknown that is nothing but rounding its natural size, for the others 0; None if
+    that is not known yet."""
+
+    def beside(self, others: Array) -> Look:
+        """The same, with unknowns found to be zero by the values of another solution inside: they
+        are as small as rounding, and the two do not agree on them."""
+        natural, own = natural_sizes(self), self.spread
+        apart = np.average(np.abs(self.inside - others), axis=0, weights=self.rows[0].shares)
+        zero = (own <= tuning.NOUGHT * natural) & (apart >= tuning.AGREED * own)
+        return self._replace(zero=np.where(zero, natural, 0.0))
+
+    @property
+    def zeros(self) -> tuple[str, ...]:
+        """Their names."""
+        sizes = () if self.zero is None else self.zero.tolist()
+        names = self.solution.problem.unknowns
+        return tuple(name for name, size in zip(names, sizes, strict=False) if size)
 
     @property
     def loss(self) -> float:
@@ -60,7 +79,35 @@ class Look(NamedTuple):
         span = np.ptp(np.concatenate([u, self.edge]), axis=0)
         mean = np.average(u, axis=0, weights=shares)
         spread = np.sqrt(np.average((u - mean) ** 2, axis=0, weights=shares))
-        return unit(np.maximum(spread, tuning.FLAT * span), np.max(np.abs(u), axis=0))
+        found = unit(np.maximum(spread, tuning.FLAT * span), np.max(np.abs(u), axis=0))
+        return found if self.zero is None else np.maximum(found, self.zero)
+
+
+def natural_sizes(seen: Look) -> Array:
+    """How large every unknown of a system could be: so large that in some statement it balances the
+    data or another unknown. One that is zero has no other size."""
+    problem = seen.solution.problem
+    found = np.zeros(len(problem.unknowns))
+    if len(found) < 2:
+        return found
+    fields = [problem.unknowns.index(part_named(problem.domain, f).unknown) for f in problem.fields]
+    size = np.max(np.abs(seen.inside), axis=0)[fields]
+    for part, _, given, _ in seen.defects:
+        made = _made_of(seen, part)
+        for f in np.flatnonzero(made > 0).tolist():
+            others = np.array(fields) != fields[f]
+            balance = max(given, float(np.max(made * size * others)))
+            found[fields[f]] = max(found[fields[f]], balance / float(made[f]))
+    return found
+
+
+def _made_of(seen: Look, part: Rows) -> Array:
+    """What a statement makes of every field of size one and as wide as the domain."""
+    problem = seen.solution.problem
+    if isinstance(part.source, IntegralCondition):
+        return np.zeros(len(problem.fields))
+    k = 1 / (problem.domain.upper - problem.domain.lower)
+    return operator_sizes(problem, part.source.operator, part.points, part.normals, k)
 
 
 def look(solution: Solution, rows: Sequence[Rows]) -> Look:
@@ -134,7 +181,8 @@ def at_end(seen: Look, other: Solution) -> float:
     u, v = (solution(x).reshape(len(x), -1) for solution in (one, other))
     spread = np.maximum(np.std(u, axis=0), np.std(seen.inside, axis=0))
     size = np.max(np.abs(seen.inside), axis=0)
-    return float(np.max(np.mean(np.abs(u - v), axis=0) / unit(spread, size)))
+    whole = unit(spread, size) if seen.zero is None else np.maximum(unit(spread, size), seen.zero)
+    return float(np.max(np.mean(np.abs(u - v), axis=0) / whole))
 
 
 class Errors(NamedTuple):
@@ -173,12 +221,15 @@ class Judgement:
     """What the subdomains of both see of their errors, where these are not all of one size. Then
     most of the residual comes from the smallest ones, and most of the error may not."""
     missed: float = 0.0
-    """Part of the data that the better one does not meet, if large."""
+    """Part of the data that the better one does not meet, if large; and what Newton's method has
+    left of it."""
     farthest: float = 0.0
     peaks: tuple[float, float] = (0.0, 0.0)
     """The largest difference, and the residuals of both where they are largest."""
     wrong: float = 0.0
     """The most that the better one misses of a value that is asked for."""
+    zero: tuple[str, ...] = ()
+    """Unknowns that are nothing but rounding."""
 
     @property
     def gain(self) -> float:
@@ -222,16 +273,22 @@ def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = Non
 def compare(one: Look, other: Look, largest: bool = False) -> Judgement:
     """The same for solutions that have been looked at, weighed as in the first one's loss; their
     `errors` only if the largest one is looked for."""
-    weights = one.solution.report.weights
+    weights, one = one.solution.report.weights, one.beside(other.inside)
+    other = other._replace(zero=one.zero)
     seen = None
     if not all(x.solution.basis.decomposition.equal for x in (one, other)):
         norms = [float(np.linalg.norm(in_cells(x.solution, x.rows))) for x in (one, other)]
         seen = norms[0], norms[1]
     found = Judgement(
-        loss(one.defects, weights), loss(other.defects, weights), apart(one, other.inside), seen
+        loss(one.defects, weights),
+        loss(other.defects, weights),
+        apart(one, other.inside),
+        seen,
+        zero=one.zeros,
     )
     better = one if found.gain > 1 else other
-    found = dataclasses.replace(found, missed=_missed(better))
+    missed = max(_missed(better), better.solution.report.unfinished)
+    found = dataclasses.replace(found, missed=missed)
     if not largest:
         return found
     peaks = [loss([d._replace(missed=d.most) for d in x.defects], weights) for x in (one, other)]
@@ -272,10 +329,10 @@ def unmet(look: Look) -> tuple[float, str]:
     where cells meet."""
     solution, found = look.solution, [(0.0, "")]
     problem, large = solution.problem, float(np.max(np.abs(look.inside)))
-    k = 1 / (problem.domain.upper - problem.domain.lower)
+    k, nothing = 1 / (problem.domain.upper - problem.domain.lower), _rounding(look)
     for part, missed, given, _ in look.defects:
         source = part.source
-        if isinstance(source, IntegralCondition):
+        if isinstance(source, IntegralCondition) or missed <= nothing[source.name]:
             continue
         if isinstance(source, Equation):
             size = max(given, balanced(solution, part))
@@ -287,6 +344,17 @@ def unmet(look: Look) -> tuple[float, str]:
         size = large * (float(k.max()) if name.startswith("normal") else 1.0)
         found.append((jump["rms"] / size if size > 0 else 0.0, f"{name} across faces"))
     return max(found)
+
+
+def _rounding(look: Look) -> dict[str, float]:
+    """What may be missed of every statement of a system without meaning anything."""
+    problem = look.solution.problem
+    natural = dict(zip(problem.unknowns, natural_sizes(look).tolist(), strict=True))
+    size = np.array([natural[part_named(problem.domain, f).unknown] for f in problem.fields])
+    return {
+        part.source.name: tuning.NOUGHT * float(np.max(_made_of(look, part) * size))
+        for part, *_ in look.defects
+    }
 
 
 def disagreement(error: dict[str, float] | None, estimate: float | None) -> str:

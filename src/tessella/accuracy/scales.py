@@ -19,6 +19,7 @@ from numpy.polynomial import legendre
 
 from tessella.accuracy import tuning
 from tessella.geometry.box import Box
+from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, Orders
 from tessella.geometry.gauss import gauss_rule
@@ -207,14 +208,15 @@ def turning_rate(problem: Problem, wavenumbers: Array) -> tuple[float, bool]:
     domain = problem.domain
     axis = domain.axis_index("t")
     x = domain.scatter(tuning.EXPONENTS, np.random.default_rng(SEED))
-    tables = [
-        [problem.symbol(equation.operator, x, None, field) for field in problem.fields]
-        for equation in problem.equations
-    ]
     roots: list[complex] = []
-    for along, k in enumerate(wavenumbers):
-        if along != axis:
-            roots += _roots(tables, len(x), axis, along, float(k))
+    for region in domain.regions or (None,):
+        fields = [f for f in problem.fields if problem.region(f) in (region, None)]
+        held = [e for e in problem.equations if e.where in (region, None)]
+        own = x[domain.inside(region, x)] if isinstance(domain, Divided) and region else x
+        tables = [[problem.symbol(e.operator, own, None, f) for f in fields] for e in held]
+        for along, k in enumerate(wavenumbers):
+            if along != axis and len(own):
+                roots += _roots(tables, len(own), axis, along, float(k))
     found = np.array(roots, dtype=complex)
     return float(np.max(np.abs(found), initial=0.0)), _oscillates(found)
 

@@ -48,6 +48,11 @@ MISSED, SIGNIFICANT = 0.3, 1e-3
 """A solution that misses this part of some data is none, unless they are smaller than this part of
 what the operator makes of a function as large as the solution and as wide as the domain."""
 
+NOUGHT, AGREED = 3e-11, 0.3
+"""An unknown of a system is zero if it is smaller than this part of what would balance the data and
+the other unknowns, and two solutions differ by this part of it and more. Its errors are then parts
+of what would balance."""
+
 FLAT = 0.01
 """Least spread inside, in parts of the range of a solution up to its boundary: thin layers may be
 all there is to it, and random points seldom meet them."""

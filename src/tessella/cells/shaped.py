@@ -44,7 +44,7 @@ from tessella.machine.arrays import Array
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import FEWEST
 from tessella.problem.problem import Problem
-from tessella.problem.slabs import section
+from tessella.problem.slabs import between, section
 
 ROWS = 1.3
 """Points inside a cut cell, at least so many per feature."""
@@ -265,12 +265,14 @@ def shaped_cells(problem: Problem, basis: AnyCellBasis, grid: Grid) -> ShapedCel
 
 
 def _at_rest(tiling: Tiling) -> Tiling:
-    """An extrusion from 0 on: what is cut is the same in all slabs of time."""
+    """What is the same all along its last axis from 0 on: it is cut alike in all slabs of time."""
     domain = tiling.domain
-    if not isinstance(domain, Extrusion):
+    if section(domain) is None:
         return tiling
-    length = float(f"{domain.high - domain.low:.9g}")
-    return tiling.moved(replace(domain, low=0.0, high=length))
+    length = float(f"{domain.upper[-1] - domain.lower[-1]:.9g}")
+    if isinstance(domain, Extrusion):
+        return tiling.moved(replace(domain, low=0.0, high=length))
+    return tiling.moved(between(domain, 0.0, length))
 
 
 @lru_cache(maxsize=4)

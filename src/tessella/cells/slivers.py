@@ -36,6 +36,8 @@ def hosts(tiling: Tiling) -> Index | None:
     low, high = tiling.centres - tiling.half_widths, tiling.centres + tiling.half_widths
     kind = kinds(inside, low, high)
     cut, share = np.flatnonzero(kind == CUT), (kind != OUTSIDE).astype(np.float64)
+    if not len(cut):
+        return None
     share[cut] = volumes(inside, low[cut], high[cut]) / np.prod((high - low)[cut], axis=1)
     thin = (share < SLIVER) & (kind == CUT)
     if not thin.any():

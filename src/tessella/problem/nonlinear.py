@@ -11,26 +11,16 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, Orders, function_values, padded
+from tessella.geometry.functions import Function, Orders, function_values
 from tessella.machine.arrays import Array
-from tessella.problem.closures import closed, opened
-from tessella.problem.operator_function import (
-    Given,
-    Key,
-    OperatorFunction,
-    nonlinearity,
-    spell,
-)
+from tessella.problem.operator_function import Given, Key, OperatorFunction, nonlinearity
 from tessella.problem.operators import (
     Composition,
     D,
@@ -40,9 +30,10 @@ from tessella.problem.operators import (
     Scaled,
     Sum,
     Term,
-    symbol,
 )
 from tessella.problem.statement import Applied, Statement
+from tessella.problem.states import Smooth
+from tessella.problem.tangents import tangents
 
 if TYPE_CHECKING:
     from tessella.problem.problem import Problem
@@ -232,102 +223,6 @@ def derivative(problem: Problem, alpha: Orders, name: str) -> Operator:
     return (D(**orders) if orders else Identity()) @ problem.unknown(name)
 
 
-def tangents(
-    leaf: Nonlinear, axes: tuple[str, ...], keys: tuple[Key, ...], given: Array, points: Array
-) -> tuple[Array, Array]:
-    """N and dN/d(d_k) at points, for derivatives (k, n)."""
-    n = len(points)
-    if not n:
-        return np.zeros(0), np.zeros((len(keys), 0))
-    wide, x = np.ascontiguousarray(padded(given.T).T), padded(points)
-    try:
-        found = _by_program(leaf.function, axes, keys, wide, x)
-    except jax.errors.TracerArrayConversionError:
-        # NumPy functions of the points are fine; of the derivatives they are not.
-        try:
-            found = _differentiated(leaf.function, axes, keys, jnp.asarray(wide), x)
-        except jax.errors.TracerArrayConversionError:
-            raise NotDifferentiableError(
-                f"the operator function {leaf.name!r} must be differentiated by d, which needs "
-                f"jax.numpy inside it: replace NumPy calls such as np.exp(d()) by jnp.exp(d())"
-            ) from None
-    values, tangent = (np.asarray(own)[..., :n] for own in found)
-    _check_finite(leaf, axes, keys, given, points, (values, tangent))
-    return values, tangent
-
-
-class NotDifferentiableError(ValueError):
-    """A function has no finite value or derivative at the state it is asked at."""
-
-
-def _check_finite(
-    leaf: Nonlinear,
-    axes: tuple[str, ...],
-    keys: tuple[Key, ...],
-    given: Array,
-    points: Array,
-    found: tuple[Array, Array],
-) -> None:
-    values, tangent = found
-    names = [spell(axes, key) for key in keys]
-    for what, own in (("", values), *zip(names, tangent, strict=True)):
-        bad = np.flatnonzero(~np.isfinite(own))
-        if bad.size:
-            i = bad[0]
-            place = ", ".join(f"{c:.6g}" for c in points[i])
-            at = ", ".join(f"{n} = {v[i]:.6g}" for n, v in zip(names, given, strict=True))
-            which = f"the derivative by {what} of " if what else ""
-            raise NotDifferentiableError(
-                f"{which}the operator function {leaf.name!r} is {own[i]} at the point ({place}), "
-                f"where {at}: give a start at which it is smooth, solve(..., start=...), or write "
-                f"it without the singularity"
-            )
-
-
-def _by_program(
-    function: Any, axes: tuple[str, ...], keys: tuple[Key, ...], given: Array, x: Array
-) -> tuple[jax.Array, jax.Array]:
-    """By a program that serves all functions that differ by numbers in their closures only; by one
-    of its own where a function must know its numbers."""
-    numbers: list[float] = []
-    shape = opened(function, numbers)
-    try:
-        return _compiled(shape, axes, keys)(tuple(numbers), given, x)
-    except (jax.errors.ConcretizationTypeError, jax.errors.TracerArrayConversionError):
-        if not numbers:
-            raise
-        return _compiled(function, axes, keys)((), given, x)
-
-
-Numbers = tuple[float, ...]
-
-
-@lru_cache(maxsize=64)
-def _compiled(
-    shape: Any, axes: tuple[str, ...], keys: tuple[Key, ...]
-) -> Callable[[Numbers, Array, Array], tuple[jax.Array, jax.Array]]:
-    @jax.jit
-    def found(numbers: Numbers, given: Array, x: Array) -> tuple[jax.Array, jax.Array]:
-        return _differentiated(closed(shape, iter(numbers)), axes, keys, given, x)
-
-    return found
-
-
-def _differentiated(
-    function: Any, axes: tuple[str, ...], keys: tuple[Key, ...], given: Any, x: Any
-) -> tuple[jax.Array, jax.Array]:
-    name = getattr(function, "__name__", "")
-
-    def applied(rows: jax.Array) -> jax.Array:
-        own = dict(zip(keys, rows, strict=True))
-        values = jnp.asarray(function(Given(axes, name, own), x), dtype=float)
-        return jnp.broadcast_to(values, rows.shape[1:])
-
-    # Every value depends on the derivatives at its own point, so one pass backwards is enough.
-    values, backwards = jax.vjp(applied, given)
-    return values, backwards(jnp.ones_like(values))[0]
-
-
 @dataclass(frozen=True, eq=False, repr=False)
 class Slope:
     """dN/d(d_k) around a state, as a function of the points."""
@@ -467,25 +362,6 @@ def typical(problem: Problem) -> Problem:
     return problem if problem.linear else linearised(problem, Around(problem, Smooth(problem)))
 
 
-@dataclass(frozen=True, eq=False)
-class Smooth:
-    """A state in which every unknown is 1 + exp(sum_i z_i / 2), with z from -1 to 1 along every
-    axis: all derivatives are of size 1 on the scale of the domain."""
-
-    problem: Problem
-
-    def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
-        domain = self.problem.domain
-        half = (domain.upper - domain.lower) / 2
-        e = np.exp(np.sum((points - domain.lower) / half - 1, axis=1) / 2)
-        found = np.zeros(len(points))
-        for term in operator.expand(domain.axes):
-            c = symbol((dataclasses.replace(term, field=None),), points, normals)[term.orders]
-            found += c * (np.prod((2 * half) ** -np.array(term.orders, float)) * e)
-            found += c * (not any(term.orders))
-        return found
-
-
 def nonlinear_statements(problem: Problem) -> list[Statement]:
     """Those that make a problem nonlinear."""
     return [own for own in problem.statements if not is_linear(own.operator)]
@@ -504,29 +380,3 @@ def check_linear(problem: Problem, door: str) -> None:
             f"{door} takes linear problems, but {statement.name!r} is nonlinear, {leaf.why}: use "
             f"solve(), or state what is linear"
         )
-
-
-@dataclass(frozen=True, eq=False)
-class Guess:
-    """A state given by numbers or functions of the points, one for every unknown."""
-
-    problem: Problem
-    functions: Mapping[str, float | Function]
-
-    def apply(self, operator: Operator, points: Array, normals: Array | None = None) -> Array:
-        found = np.zeros(len(points))
-        zero = (0,) * points.shape[1]
-        for name, function in self.functions.items():
-            terms = [t for t in operator.expand(self.problem.domain.axes)
-                     if t.field in (None, name)]  # fmt: skip
-            if callable(function):
-                made = tuple(
-                    Term(zero, t.factor, (*t.functions, (function, t.orders))) for t in terms
-                )
-                found += symbol(made, points, normals).get(zero, 0.0)
-            else:
-                plain = tuple(
-                    dataclasses.replace(t, field=None) for t in terms if not any(t.orders)
-                )
-                found += float(function) * symbol(plain, points, normals).get(zero, 0.0)
-        return found

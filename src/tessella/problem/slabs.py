@@ -17,10 +17,10 @@ from tessella.geometry.functions import Function, Orders, derivatives
 from tessella.geometry.lattice import Gridded, Places
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
-from tessella.problem.nonlinear import Guess
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.statement import Applied
+from tessella.problem.states import Guess
 
 TIME, START, END = "t", "tmin", "tmax"
 
@@ -43,7 +43,7 @@ def slab_problem(
             conditions.append(_continued(condition, before))
         else:
             conditions.append(condition)
-    domain = _between(problem.domain, *bounds)
+    domain = between(problem.domain, *bounds)
     return dataclasses.replace(problem, domain=domain, conditions=conditions)
 
 
@@ -54,7 +54,7 @@ def until(problem: Problem, end: float) -> Problem:
     exact = problem.exact
     if isinstance(exact, Reference) and np.any(exact.points[:, axis] > end):
         exact = None
-    return dataclasses.replace(problem, domain=_between(problem.domain, low, end), exact=exact)
+    return dataclasses.replace(problem, domain=between(problem.domain, low, end), exact=exact)
 
 
 def _continued(condition: Condition, before: Applied) -> Condition:
@@ -142,11 +142,11 @@ def _during(
     return [dataclasses.replace(condition, value=kept)]
 
 
-def _between(domain: Domain, low: float, high: float) -> Domain:
+def between(domain: Domain, low: float, high: float) -> Domain:
     """The domain between two times: a Box, a shape over time, or either of them in regions."""
     if isinstance(domain, Divided):
-        shapes = {name: _between(shape, low, high) for name, shape in domain.shapes}
-        return Divided(_between(domain.whole, low, high), **shapes)
+        shapes = {name: between(shape, low, high) for name, shape in domain.shapes}
+        return Divided(between(domain.whole, low, high), **shapes)
     if isinstance(domain, Extrusion):
         return domain.base.over(**{TIME: (low, high)})
     sides = dict(zip(domain.axes, domain.bounds, strict=True))

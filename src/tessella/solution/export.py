@@ -30,9 +30,11 @@ from tessella.version import __version__
 
 if TYPE_CHECKING:
     import xarray
+    from matplotlib.figure import Figure
 
     from tessella.solution.marched import MarchReport
     from tessella.solution.report import Report
+    from tessella.solution.viewer import Viewer
 
 RESOLUTION = {1: 1_001, 2: 101, 3: 41}
 """Points per axis unless given, by dimension; 11 beyond."""
@@ -56,6 +58,9 @@ class Sampled:
         raise NotImplementedError
 
     def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
+        raise NotImplementedError
+
+    def plot(self, path: str | Path | None = None) -> Figure:
         raise NotImplementedError
 
     def __str__(self) -> str:
@@ -151,6 +156,24 @@ class Sampled:
 
         with attended(progress) as show:
             return animate(self, path, frames, fps, field, show)
+
+    def view(self, browser: bool = True) -> Viewer:
+        """Show the solution in the browser: maps, lines and surfaces to turn, slice, step through
+        and probe, with errors, residuals and subdomains.
+
+        The page is served to this machine only, as long as Python runs or until `close()` of what
+        is returned; `wait()` keeps a script from ending. Left to itself with `browser=False`, the
+        page waits at `url`.
+        """
+        from tessella.solution.viewer import Viewer
+
+        return Viewer(self, browser)
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: a picture, where matplotlib is there, and the report."""
+        from tessella.solution.notebook import as_html
+
+        return as_html(self)
 
 
 def _check_kind(target: Path, domain: Domain, where: Region | None) -> None:

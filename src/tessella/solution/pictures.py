@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.interpolate import CubicSpline
 
 from tessella.cells.tiling import Tiling
 from tessella.machine.arrays import Array
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure, SubFigure
 
+    from tessella.solution.branch import Branch, BranchPoint, Singular
     from tessella.solution.marched import Marched, MarchReport
     from tessella.solution.report import Report
     from tessella.solution.solution import Solution
@@ -296,3 +298,46 @@ def _growth(ax: Axes, marched: Marched) -> None:
     ax.set_xlim(domain.bounds[domain.axis_index("t")])
     ax.set_xlabel("t")
     ax.legend()
+
+
+def plot_branch(branch: Branch, path: str | Path | None = None) -> Figure:
+    """The measure over the parameter; dashed after an odd number of singular points, where what
+    was stable at first is not, or the other way round."""
+    figure = new_figure(7, 4.5, path)
+    ax = figure.subplots()
+    turns = list(branch.singular)
+    for count in range(branch.points[-1].crossings + 1):
+        own = [point for point in branch.points if point.crossings == count]
+        x, y = _smooth([*turns[count - 1 : count], *own, *turns[count : count + 1]])
+        ax.plot(x, y, color=BLUE, lw=1.2, ls="--" if count % 2 else "-")
+    ax.plot(branch.parameters, branch.measures, ".", color=BLUE, ms=4)
+    for kind, mark in (("fold", "o"), ("bifurcation", "s")):
+        these = [one for one in turns if one.kind == kind]
+        if these:
+            places = zip(*((one.parameter, one.measure) for one in these), strict=True)
+            ax.plot(*places, mark, color=ORANGE, label=kind)
+    for one in turns:
+        place = one.parameter, one.measure
+        text, where = f"{one.parameter:.6g}", "offset points"
+        ax.annotate(text, place, (-8, 4), textcoords=where, ha="right", color=ORANGE)
+    if turns:
+        ax.legend()
+    ax.set_xlabel(branch.name)
+    ax.set_ylabel(branch.measured)
+    report = branch.points[0].solution.report
+    name = "" if report.problem == "problem" else report.problem
+    return finished(figure, " · ".join(filter(None, (name, f"branch in {branch.name}"))), path)
+
+
+def _smooth(points: Sequence[BranchPoint | Singular]) -> tuple[Array, Array]:
+    """A curve through points of a branch, by a spline over the polygon's length."""
+    x, y = (np.array([getattr(p, of) for p in points]) for of in ("parameter", "measure"))
+    spans = [np.diff(v) / (np.ptp(v) or 1.0) for v in (x, y)]
+    length = np.concatenate([[0.0], np.cumsum(np.hypot(*spans))])
+    kept = np.concatenate([[True], np.diff(length) > 1e-9])
+    if np.count_nonzero(kept) < 3:
+        return x, y
+    s = np.linspace(0.0, length[-1], 20 * len(points))
+    spline = CubicSpline(length[kept], np.stack([x, y], axis=1)[kept])
+    x, y = spline(s).T
+    return x, y

@@ -60,9 +60,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Correction:
-    """A step of Newton's method: `kind` "newton" with new factors or "chord" with those at hand;
-    how large the correction was in parts of the solution's spread, and by which factor it was
-    damped."""
+    """A step of Newton's method: `kind` "newton" with new factors, "chord" with those at hand, or
+    "time" where time was added to the equations; how large the correction was in parts of the
+    solution's spread, and by which factor it was damped."""
 
     kind: str
     size: float
@@ -172,6 +172,17 @@ class Report:
         for wrong, holds in pairs.items():
             if not holds:
                 raise ValueError(f"report.{wrong}")
+
+    @property
+    def unfinished(self) -> float:
+        """What Newton's method has left: the last correction, or after a chord step the next one,
+        smaller by the same ratio; in parts of the spread."""
+        if not self.newton:
+            return 0.0
+        *_, before, last = (None, *self.newton)
+        if before is None or last.kind != "chord":
+            return last.size
+        return last.size * min(1.0, last.size / max(before.size, 1e-300))
 
     @property
     def dropped_percent(self) -> float | None:
@@ -309,12 +320,13 @@ class Report:
 
 
 def _corrections(steps: tuple[Correction, ...]) -> str:
-    """Newton's way in a line: a chord step in brackets, a damped one with its factor."""
-    said = []
+    """Newton's way in a line: a chord step in brackets, a damped one with its factor, one in
+    pseudo-time in square brackets."""
+    said, marks = [], {"newton": "{}", "chord": "({})", "time": "[{}]"}
     for step in steps:
         size = f"{step.size:.1e}" + (f" x {step.damping:.2g}" if step.damping < 1 else "")
-        said.append(f"({size})" if step.kind == "chord" else size)
-    count = sum(step.kind == "newton" for step in steps)
+        said.append(marks[step.kind].format(size))
+    count = sum(step.kind != "chord" for step in steps)
     return f"{count} linearisations; corrections {', '.join(said)}"
 
 

@@ -9,6 +9,7 @@ what is returned.
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from numbers import Real
@@ -16,15 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from tessella.problem.between import Between
-from tessella.problem.nonlinear import NotDifferentiableError
 from tessella.problem.problem import Problem
+from tessella.problem.states import Mixed
+from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.report import Reached
 from tessella.solution.solution import Solution
 from tessella.solving.newton import GIVEN_UP, REMEDY
 
 HALVINGS = 6
 """Of a step between two values that were asked for."""
+
+REACH = 2.0
+"""Two solutions point no further than to their distance beyond the second."""
 
 Solve = Callable[[Problem, Any, bool], Solution]
 """(problem, start, whether it is the last one) to a solution."""
@@ -91,14 +95,14 @@ class Continuation:
         return reason
 
     def _guess(self, value: float) -> Any:
-        """The start for a value: where the last two solutions point to."""
+        """The start for a value: where the last two solutions point to, as far as they are apart;
+        else the last one."""
         if not self.known:
             return self.start
-        (after, second) = self.known[-1]
-        if len(self.known) == 1:
-            return second
+        after, second = self.known[-1]
         before, first = self.known[0]
-        return Between(first, second, (value - before) / (after - before))
+        share = (value - before) / (after - before) if after != before else math.inf
+        return Mixed(first, second, share) if 1 < share <= REACH else second
 
     def _stuck(self, reason: str) -> Solution:
         """What was reached, and why not more."""

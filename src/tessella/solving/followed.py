@@ -14,7 +14,7 @@ from tessella.machine.arrays import Array
 from tessella.problem.conditions import PointCondition
 from tessella.problem.operators import NormalComponent, Operator, Term
 from tessella.problem.statement import Statement
-from tessella.solving.perturbed import LEAST, Perturbed, plain
+from tessella.solving.perturbed import LEAST, Derivatives, Perturbed, plain
 
 AGREED = 1e-5
 """Part of a tangent by which JAX and a difference may differ, or else JAX is not believed."""
@@ -42,7 +42,10 @@ class Differences:
 
 
 class Followed:
-    """As JAX follows theta through problem_of: exact, both ways in one sweep, compiled once."""
+    """As JAX follows theta through problem_of: exact, both ways in one sweep, compiled once.
+
+    Points are plain arrays, so that only functions of theta need `jax.numpy`.
+    """
 
     name = "jax"
 
@@ -69,15 +72,15 @@ class Followed:
 
     def _rows(self, theta: Any, given: Any) -> Any:
         stated, found = self.family.followed(theta), jnp.zeros(self.size)
-        for place, (x, normals, scale, v) in zip(self.places, given, strict=True):
+        for place, v in zip(self.places, given, strict=True):
             statement = stated.statements[place.number]
-            missed = _value(statement, x)
+            missed = _value(statement, place.x)
             for f, share, term in self._acting(statement.operator, place.x):
                 c = term.factor * share
                 for function, gamma in term.functions:
-                    c = c * _function(function, gamma, x, normals)
+                    c = c * _function(function, gamma, place.x, place.normals)
                 missed = missed - c * v[f, term.orders]
-            found = found.at[place.at].set(scale * missed)
+            found = found.at[place.at].set(place.scale * missed)
         return found
 
     def _acting(self, operator: Operator, x: Array) -> Iterator[tuple[int, Array | float, Term]]:
@@ -104,9 +107,14 @@ def differentiated(own: Perturbed) -> Followed | Differences:
     return made if apart <= AGREED * size else Differences()
 
 
-def _given(own: Perturbed) -> list[tuple[Array, Array | None, Array, Any]]:
-    places = zip(own.rows, own.held, strict=True)
-    return [(place.x, place.normals, place.scale, v) for place, v in places]
+def _given(own: Perturbed) -> list[Derivatives]:
+    """What the operators need of u; points stay where they are."""
+    found = []
+    for place, v in zip(own.rows, own.held, strict=True):
+        operator = own.problem.statements[place.number].operator
+        orders = {t.orders for t in operator.expand(own.problem.domain.axes)}
+        found.append({key: value for key, value in v.items() if key[1] in orders})
+    return found
 
 
 def _value(statement: Statement, x: Any) -> Any:

@@ -28,8 +28,8 @@ CONFIDENCE = 0.95
 STEPS = 100
 """Thetas that are tried at most."""
 
-CONVERGED = 1e-12
-"""Relative change of theta, of the misfit, or of its gradient at which nothing more is gained."""
+CONVERGED = 1e-8
+"""Relative change of theta or of the misfit at which nothing more is gained."""
 
 DETERMINED = 1e-12
 """Singular values below this part of the largest say nothing about theta."""
@@ -105,7 +105,7 @@ class _Fit:
         regularisation: Any,
         prior: Any,
     ) -> None:
-        self.u, self.data = u, values
+        self.u, self.data, self.refused = u, values, ""
         self.start = np.asarray(u.numbers(start))
         if not np.all(np.isfinite(self.start)):
             raise ValueError(f"start must be finite, got {start!r}")
@@ -145,7 +145,12 @@ class _Fit:
         return Bounds(low, high)
 
     def misfit(self, theta: Array) -> Array:
-        left = (self.u.value(theta) - self.data) / self._unit
+        """Not finite where there is no problem to solve: then a shorter step is taken."""
+        try:
+            left = (self.u.value(theta) - self.data) / self._unit
+        except ValueError as error:
+            self.refused = str(error)
+            left = np.full(len(self.data), np.nan)
         return np.concatenate([left, self.R @ (theta - self.prior)])
 
     def slope(self, theta: Array) -> Array:
@@ -167,7 +172,7 @@ class _Fit:
 
         result = scipy.optimize.least_squares(
             self.misfit, self.start, self.slope, bounds=tuple(self.bounds), method="trf",
-            x_scale="jac", ftol=CONVERGED, xtol=CONVERGED, gtol=CONVERGED, max_nfev=STEPS,
+            x_scale="jac", ftol=CONVERGED, xtol=CONVERGED, gtol=1e-15, max_nfev=STEPS,
             callback=tell,
         )  # fmt: skip
         return self._told(result, time.perf_counter() - started)
@@ -195,6 +200,8 @@ class _Fit:
         covariance, rank = _inverse(J)
         ends = width * np.sqrt(np.diag(covariance))
         reason = "converged" if result.status > 0 else f"stopped after {STEPS} thetas"
+        if self.refused:
+            reason += f"; stepped back from where {self.refused.split(': ')[0]}"
         if rank < p:
             reason += f"; the data determine {rank} of {p} parameters only"
         assert self.u.family.shape is not None
@@ -226,6 +233,14 @@ class Identified:
     residual    root mean square of what the fit leaves over
     noise       of the measurements, as given or as the residual tells
     u           the parametric solution: `u.solution(theta)` is all of u
+
+    >>> import tessella as ts
+    >>> def problem_of(load):
+    ...     return ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), load), [ts.Dirichlet(0.0)])
+    >>> found = ts.identify(problem_of, ([0.25, 0.5], [0.19, 0.25]), start=1.0, noise=0.01,
+    ...     subdomains=2, features=16, coupling="interfaces")
+    >>> found.values.round(4).tolist(), found.intervals.round(2).tolist()
+    ([2.0096], [[1.88, 2.14]])
     """
 
     theta: Any

@@ -14,7 +14,7 @@ from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
 
-GRADIENT = 1e-3
+GRADIENT = 3e-3
 """Step of the differences that make normals, in parts of the diameter; they are of fourth order."""
 
 

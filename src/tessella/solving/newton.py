@@ -14,7 +14,6 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,26 +27,19 @@ from tessella.machine.progress import Progress
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.factored import Watching
-from tessella.problem.between import Between
 from tessella.problem.determined import contradictions, missing_conditions
-from tessella.problem.nonlinear import (
-    Around,
-    Guess,
-    NotDifferentiableError,
-    derivatives_of,
-    is_linear,
-    linearised,
-    nonlinear_leaves,
-    rest,
-)
+from tessella.problem.nonlinear import Around, is_linear, linearised, rest
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied, Statement
+from tessella.problem.states import Guess, Mixed
+from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.report import Correction, error_norms, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, report_of
 from tessella.solving.method import Method
 from tessella.solving.places import Places, places_of, right_of, right_with
 from tessella.solving.plan import Plan, planned
+from tessella.solving.pseudo_time import relaxed
 from tessella.solving.ways import Factors, Found, Parts, way
 
 TOLERANCE = 1e-11
@@ -70,6 +62,10 @@ CHORDS = 3
 
 FLOOR = 1e-6
 """Corrections below this that fall no more are what rounding and the basis leave."""
+
+STALLED = 1e-4
+"""Corrections below this that fall for no damping are what a poor basis leaves: least squares that
+miss something are moved a little by every linearisation."""
 
 FLAT = 1e-3
 """A spread below this part of the size says little about corrections."""
@@ -106,48 +102,6 @@ class LostError(ArithmeticError):
     last: Solution | None = None
 
 
-def started(problem: Problem, start: Any) -> Applied:
-    """A start as a state: a solution, or numbers and functions, of several unknowns by name."""
-    if start is None:
-        start = 0.0
-    if hasattr(start, "apply") and hasattr(start, "problem"):
-        if tuple(start.problem.unknowns) != tuple(problem.unknowns):
-            raise ValueError(
-                f"start is a solution for {', '.join(start.problem.unknowns)}, but the unknowns "
-                f"are {', '.join(problem.unknowns)}"
-            )
-        ours, theirs = problem.domain, start.problem.domain
-        if ours.axes != theirs.axes or np.any(
-            (theirs.lower > ours.lower) | (theirs.upper < ours.upper)
-        ):
-            raise ValueError(
-                f"start is a solution on {theirs!r}, which does not cover {ours!r}: give a "
-                f"function of the points"
-            )
-        return start
-    given = start if isinstance(start, Mapping) else dict.fromkeys(problem.unknowns, start)
-    for name, own in given.items():
-        if name not in problem.unknowns:
-            raise ValueError(
-                f"start has the unknown {name!r}, but there are {', '.join(problem.unknowns)}"
-            )
-        if isinstance(own, type) or not (isinstance(own, Real) or callable(own)):
-            raise TypeError(
-                f"start of {name!r} must be a number, a function of the points or a solution, got "
-                f"{own!r}"
-            )
-        if isinstance(own, Real) and not math.isfinite(own):
-            raise ValueError(f"start of {name!r} must be finite, got {own!r}")
-    guess = Guess(problem, {name: given.get(name, 0.0) for name in problem.unknowns})
-    few = problem.domain.scatter(8, np.random.default_rng(0))
-    for leaf in nonlinear_leaves(problem):
-        try:
-            derivatives_of(guess, problem, leaf, leaf.keys(problem.domain.axes), few)
-        except (TypeError, ValueError) as error:
-            raise type(error)(f"start fails, {error}") from error
-    return guess
-
-
 @dataclass
 class Newton:
     """Newton's method in one basis."""
@@ -155,6 +109,9 @@ class Newton:
     problem: Problem
     parts: Parts
     tolerance: float = TOLERANCE
+    relaxes: bool = False
+    """Whether time is added to the equations where nothing else helps. A start that is near a
+    solution asks for that one, and not for where time leads."""
     progress: Progress | None = None
     watch: Stopwatch = field(default_factory=Stopwatch)
     steps: list[Correction] = field(default_factory=list)
@@ -164,24 +121,46 @@ class Newton:
         self.points = sampler(self.problem, self.parts.basis).scatter(POINTS, draw)
 
     def go(self, start: Applied) -> Iterated:
-        """From a start to a solution."""
+        """From a start to a solution; if that fails, by way of pseudo-time."""
+        self.widest = 0.0, start
+        last, reason = self._from(start)
+        if reason and self.relaxes:
+            slow = relaxed(self, start)
+            if slow is not None:
+                last, reason = self._from(slow)
+            if reason and self.steps[-1].kind == "time":
+                reason += ", and with time added to the equations they do not come to rest"
+        if not reason:
+            assert last is not None
+            return Iterated(self._reported(last), True, "")
+        return self._given_up(reason, start, last)
+
+    def _from(self, start: Applied) -> tuple[Applied | None, str]:
+        """The last iterate after a start, and the reason if it is no solution."""
         last = start if self._in_basis(start) else None
-        here, ahead, self.widest = Around(self.problem, start), 1.0, (0.0, start)
+        here, ahead = Around(self.problem, start), 1.0
         try:
             for _ in range(STEPS):
-                there, ahead, converged = self._step(here, ahead)
-                last = there.state
+                here, ahead, converged = self._step(here, ahead)
+                last = here.state
                 if converged:
-                    return Iterated(self._reported(last), True, "")
-                here = there
-            reason = f"no convergence in {STEPS} linearisations"
+                    return last, ""
         except LostError as error:
-            reason = str(error)
-        return self._given_up(reason, start, last)
+            return last, str(error)
+        return last, f"no convergence in {STEPS} linearisations"
+
+    def step_in_time(self, here: Around, linear: Problem) -> tuple[Solution, float]:
+        """The solution of a problem linearised around a state, and how far away it is."""
+        full = self._solved(self._factored(linear))
+        now, new = self._values(here.state), self._values(full)
+        self.scale = _scale(new)
+        size = self._size(new - now)
+        self._note("time", size)
+        return full, size
 
     def _given_up(self, reason: str, start: Applied, last: Applied | None) -> Iterated:
         """The last good iterate as the basis has it, with what it misses of the problem itself."""
-        last = last.second if isinstance(last, Between) else last
+        last = last.second if isinstance(last, Mixed) else last
         own = self._reported(self.full if last is None else last)
         missed = defects(own, held_out(self.problem, peaked=False))
         residual = {found.rows.source.name: found.missed for found in missed}
@@ -244,6 +223,8 @@ class Newton:
             damping = min(damping / 2, max(best, damping / 10))
             if damping < SMALLEST:
                 self._note("newton", size, damping)
+                if size < STALLED:
+                    return Around(self.problem, full), 1.0, True
                 raise LostError("corrections no longer fall however much they are damped")
         self._note("newton", size, damping)
         if damping < 1 or small > CHORD * size:
@@ -328,12 +309,12 @@ class Newton:
     def _damped(self, state: Applied, full: Solution, damping: float) -> Applied:
         """A part of the way from a state to Newton's iterate. A start that the basis does not hold
         keeps its share of what follows."""
-        if isinstance(state, Between):
+        if isinstance(state, Mixed):
             share = 1 - (1 - damping) * (1 - state.share)
             second = self._damped(state.second, full, damping / share)
-            return Between(state.first, second, share)
+            return Mixed(state.first, second, share)
         if not self._in_basis(state):
-            return Between(state, full, damping)
+            return Mixed(state, full, damping)
         assert isinstance(state, Solution)
         mixed = state.coefficients + damping * (full.coefficients - state.coefficients)
         return dataclasses.replace(full, coefficients=mixed)
@@ -388,7 +369,8 @@ def iterate(
     watch, parts = Stopwatch(), method.parts(problem)
     blind = dataclasses.replace(problem, exact=None)
     samples = exact_samples(problem, parts.basis, method.test_grid)
-    newton = Newton(blind, parts, progress=progress, watch=watch)
+    relaxes = isinstance(start, Guess)
+    newton = Newton(blind, parts, relaxes=relaxes, progress=progress, watch=watch)
     found = newton.go(start)
     own = found.solution
     told: dict[str, Any] = {}
@@ -441,10 +423,14 @@ class Iterating:
     state: Applied
     reason: str = ""
 
+    def __post_init__(self) -> None:
+        self.relaxes = isinstance(self.state, Guess)
+
     def __call__(self, problem: Problem, plan: Plan) -> Solution:
         assert self.method.tol is not None
         parts = planned(problem, plan, self.method)
-        newton = Newton(problem, parts, max(BALANCE * self.method.tol, TOLERANCE / 10))
+        tolerance = max(BALANCE * self.method.tol, TOLERANCE / 10)
+        newton = Newton(problem, parts, tolerance, self.relaxes)
         found = newton.go(self.state)
         self.reason = found.reason
         if not found.converged:

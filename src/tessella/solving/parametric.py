@@ -62,8 +62,8 @@ def parametric(
                 each. Where there are several unknowns it says which, `of=Field("u")`
 
     A new theta costs a factorisation. A tangent is one more right-hand side, M u' = h' - M' u, and
-    a gradient one substitution with the transposed factors, for any number of parameters (with
-    overlapping subdomains one substitution per parameter). They are the derivatives of what is
+    a gradient one substitution with the transposed factors, for any number of parameters (one for
+    each with an iterative solver of overlapping subdomains). They are the derivatives of what is
     solved up to its own error. h' and M' are JAX's where it can follow problem_of (functions of
     theta in `jax.numpy`, no sizes of domains), else central differences of the tables. Choose
     units in which parameters are about one.
@@ -106,7 +106,17 @@ class At:
 
 
 class Parametric:
-    """See `parametric`."""
+    """u at points as a function of theta, which JAX differentiates (see `parametric`).
+
+    >>> import tessella as ts
+    >>> def problem_of(load):
+    ...     return ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), load), [ts.Dirichlet(0.0)])
+    >>> u = ts.parametric(problem_of, at=[0.5], subdomains=2, features=16, coupling="interfaces")
+    >>> u.jacobian(2.0).round(8).tolist(), u.factorisations
+    ([[0.125]], 1)
+    >>> round(float(u.solution(2.0)(0.25)[0]), 8)
+    0.1875
+    """
 
     def __init__(
         self,
@@ -142,7 +152,7 @@ class Parametric:
 
     def __call__(self, theta: Any) -> jax.Array:
         """u at the points, (n,), or (n, operators) if several are asked for."""
-        return value_p.bind(self.numbers(theta), own=self)  # type: ignore[no-any-return]
+        return value_p.bind(self.numbers(theta), own=self)
 
     def solution(self, theta: Any) -> Solution:
         """All of u for one theta."""

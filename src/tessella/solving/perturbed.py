@@ -24,46 +24,50 @@ from tessella.problem.conditions import Condition, IntegralCondition, PointCondi
 from tessella.problem.operators import Operator, Term
 from tessella.problem.problem import Ansatz, Problem
 from tessella.problem.statement import Statement
-from tessella.solution.superposition import superposed
+from tessella.solution.superposition import each_derivative
 from tessella.solving.moving import moved, turned
 from tessella.solving.restated import Restated
 
-STEP, LEAST = 6e-6, 1e-3
+STEP, LEAST = 6e-6, 0.03
 """Of central differences, in parts of a parameter that counts as so large at least."""
 
-KINK = 1e-3
-"""Part of a table's size, per step, by which slopes on both sides must differ to be looked at."""
+KINK, NOISE = 1e-3, 1e-9
+"""Part of a table's size, per step, by which slopes on both sides must differ to be looked at; and
+what rounding makes of it."""
 
 Derivatives = dict[tuple[int, Orders], Array]
 """By unknown and orders, at some points."""
 
 
 class Place(NamedTuple):
-    """Rows of a statement: its number, what it is told of them, and the part between regions."""
+    """All rows of a statement: its number, its points, their normals on a boundary, which rows they
+    are, times which scale, and of which part between regions."""
 
     number: int
     x: Array
     normals: Array | None
-    at: slice
+    at: np.ndarray
     scale: Array
     between: str
 
 
 def places(problem: Problem, data: Sequence[Data]) -> list[Place]:
     """Of all rows that have points."""
-    numbers = {own.name: n for n, own in enumerate(problem.statements)}
     found = []
-    for own in data:
-        statement = problem.statements[numbers[own.name]]
-        if isinstance(statement, IntegralCondition):
+    for number, statement in enumerate(problem.statements):
+        own = [one for one in data if one.name == statement.name]
+        if isinstance(statement, IntegralCondition) or not own:
             continue
-        x = own.points if own.which is None else own.points[own.which]
+        x = np.concatenate([o.points if o.which is None else o.points[o.which] for o in own])
+        normals = [o.normals for o in own if o.normals is not None]
+        at = np.concatenate([np.arange(o.at.start, o.at.stop) for o in own])
         between = ""
         if isinstance(statement, Condition) and problem.domain.regions:
             faces = [name for name in statement.faces(problem.domain) if "/" in name]
             between = faces[0] if faces else ""
-        place = Place(numbers[own.name], x, own.normals, own.at, own.scale, between)
-        found.append(place)
+        turned = np.concatenate(normals) if normals else None
+        scale = np.concatenate([o.scale for o in own])
+        found.append(Place(number, x, turned, at, scale, between))
     return found
 
 
@@ -85,8 +89,11 @@ def held(
         for level in own.levels:
             mine = a[offset : offset + level.columns]
             offset += level.columns
-            for alpha in orders:
-                value = superposed(level, mine, x, {alpha: np.ones(len(x))})
+            if not orders:
+                continue
+            alphas = sorted(orders)
+            each = each_derivative(level, mine, x, alphas)
+            for alpha, value in zip(alphas, each, strict=True):
                 found[f, alpha] = found.get((f, alpha), 0.0) + value
     return found
 
@@ -128,11 +135,9 @@ class Perturbed:
 
     def _check_smooth(self, direction: Array, h: float, above: Array, below: Array) -> None:
         """Refuse a kink: there slopes differ on both sides however small the step."""
-        size = max(
-            float(np.max(np.abs(row), initial=0.0)) for row in (self.everything, above, below)
-        )
         bend = float(np.max(np.abs(above + below), initial=0.0))
-        if bend <= KINK * h * size:
+        size = max(self._largest, float(np.max(np.abs(above), initial=0.0)))
+        if bend <= max(KINK * h, NOISE) * size:
             return
         half = [self._changed(self.theta + s * h / 2 * direction)[0] for s in (1, -1)]
         if bend < 3 * float(np.max(np.abs(half[0] + half[1]))):
@@ -145,30 +150,33 @@ class Perturbed:
             )
 
     @cached_property
-    def everything(self) -> Array:
-        found = np.zeros(self.size)
-        for place, value in zip(self.rows, self._base, strict=True):
-            found[place.at] = place.scale * value
+    def _largest(self) -> float:
+        """The largest of all terms that rows are sums of."""
+        found = 0.0
+        for place, v in zip(self.rows, self.held, strict=True):
+            operator = self.problem.statements[place.number].operator
+            for f, field in enumerate(self.problem.fields):
+                own = self.problem.symbol(operator, place.x, place.normals, field)
+                for alpha, c in own.items():
+                    found = max(found, float(np.max(np.abs(place.scale * c * v[f, alpha]))))
         return found
 
     @cached_property
     def held(self) -> list[Derivatives]:
-        return [self._held_at(place, False) for place in self.rows]
-
-    @cached_property
-    def held_further(self) -> list[Derivatives]:
-        return [self._held_at(place, place.normals is not None) for place in self.rows]
-
-    def _held_at(self, place: Place, further: bool) -> Derivatives:
-        operator = self.problem.statements[place.number].operator
-        return held(self.problem, self.basis, self.a, operator, place.x, further)
+        """Of u at all rows; on boundaries, which may move, also once more differentiated."""
+        found = []
+        for place in self.rows:
+            operator, further = self.problem.statements[place.number].operator, place.normals
+            own = (self.problem, self.basis, self.a, operator, place.x)
+            found.append(held(*own, further is not None))
+        return found
 
     @cached_property
     def _base(self) -> list[Array]:
         return [self._missed(self.problem, n, None) for n in range(len(self.rows))]
 
     def _changed(self, theta: Array) -> tuple[Array, Array]:
-        stated = self.family.at(theta)
+        stated = self.family.near(theta)
         moves = stated.domain != self.problem.domain
         found = np.zeros(self.size)
         for n, place in enumerate(self.rows):
@@ -195,7 +203,7 @@ class Perturbed:
         v = self.held[number]
         if moving is not None:
             assert normals is not None
-            before, v = self.problem.domain, self.held_further[number]
+            before = self.problem.domain
             go = moved(before, moving, place.between, x, normals)
             v = _further(v, go)
             x, normals = x + go, turned(before, moving, place.between, x, x + go, normals)

@@ -58,8 +58,26 @@ class Restated:
                 self.first = self._asked(numbers)
                 self._topology = topology(self.first.domain)
                 return self.first
+        made = self.near(numbers)
+        self._check_topology(made.domain, numbers)
+        return made
+
+    def near(self, numbers: Array) -> Problem:
+        """The same for numbers that hardly differ from some that were asked before."""
         with restated():
             return self._like_first(self._asked(numbers), numbers)
+
+    def _check_topology(self, domain: Domain, numbers: Array) -> None:
+        assert self.first is not None
+        if domain == self.first.domain:
+            return
+        found = topology(domain)
+        if found != self._topology:
+            raise ValueError(
+                f"theta={_spelled(numbers)} changes the domain's topology, from "
+                f"{_told(self._topology)} to {_told(found)}: u does not depend on theta "
+                f"smoothly there, so bound theta to keep it"
+            )
 
     def _asked(self, numbers: Any) -> Problem:
         assert self.shape is not None
@@ -88,14 +106,6 @@ class Restated:
                 raise ValueError(
                     f"problem_of({_spelled(numbers)}) has other {what} than before, {other} in "
                     f"place of {own}: theta may change numbers, functions and sizes only"
-                )
-        if stated.domain != first.domain:
-            found = topology(stated.domain)
-            if found != self._topology:
-                raise ValueError(
-                    f"theta={_spelled(numbers)} changes the domain's topology, from "
-                    f"{_told(self._topology)} to {_told(found)}: u does not depend on theta "
-                    f"smoothly there, so bound theta to keep it"
                 )
         made = copy.copy(first)
         for name in ("domain", "equation", "conditions", "ansatz"):

@@ -19,7 +19,8 @@ from tessella.solution.solution import Solution
 from tessella.solving.algorithm import run
 from tessella.solving.continuation import Continuation, ProblemOf, check_family, check_values
 from tessella.solving.method import Method, check_problem, with_choices
-from tessella.solving.newton import GIVEN_UP, LostError, iterate, started
+from tessella.solving.newton import GIVEN_UP, LostError, iterate
+from tessella.solving.starts import started
 from tessella.solving.stepping import in_slabs, step_to
 from tessella.solving.tolerance import check, solve_to
 
@@ -47,8 +48,9 @@ def solve(
 
     A nonlinear problem is solved by Newton's method from a `start`: a number or a function of the
     points (0), written with `jax.numpy`, or a solution of a problem like it; of several unknowns a
-    mapping from their names. Which of several solutions is found depends on it. What is out of
-    reach from there may be reached by way of easier problems: with a function of a parameter in
+    mapping from their names. Which of several solutions is found depends on it. Where damping does
+    not help, time is added to the equations until they come to rest. What is out of reach even then
+    may be reached by way of easier problems: with a function of a parameter in
     place of the problem, `solve(problem_of, continuation=("Re", [100, 400, 1000]), tol=1e-6)`
     solves for these values in turn, each from the last solution, inserts others where that fails,
     and returns the solution for the last. How it came there is in `report.continuation`.

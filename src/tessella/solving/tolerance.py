@@ -191,6 +191,7 @@ class _Walk:
         """Steps in a row that gained little, and the error that subdomains saw before a split."""
         self.much = asks_for_much(problem)
         self.unmet: list[tuple[float, str]] = []
+        self.zero: tuple[str, ...] = ()
         """Where data may contradict each other: which part of a statement every step missed most,
         and of which one."""
         self.compiling = self.rate = 0.0
@@ -235,13 +236,16 @@ class _Walk:
                 self._take(plan, "start")
                 return plan
             except LostError:
+                if self._spent() > self.patience / 4:
+                    raise
                 plan = plan.finer(tuple(range(len(plan.slabs))))
         self._take(plan, "start")
         return plan
 
     def reached(self) -> str:
         what = "estimated largest error" if self.norm == LARGEST else "estimated error"
-        return f"{what} {self.estimate:.1e} <= tol = {self.tol:.1e}"
+        told = f"{what} {self.estimate:.1e} <= tol = {self.tol:.1e}"
+        return f"{told}; rounding leaves nothing of {', '.join(self.zero)}" if self.zero else told
 
     def _spent(self) -> float:
         return time.perf_counter() - self.started
@@ -357,7 +361,7 @@ class _Walk:
             if self.errors is not None and not self.far:
                 fall = (found.share if found.gain > 1 else 1.0) / tuning.ALIKE
                 errors = errors.at_least(self.errors.times(fall))
-            self.span, self.errors = span, errors
+            self.span, self.errors, self.zero = span, errors, found.zero
             self.far = found.difference > tuning.NONE or span > tuning.FAR
         return found
 

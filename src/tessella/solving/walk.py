@@ -227,8 +227,9 @@ class Walk:
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
         poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last, near=solution)
-        judged = compare(seen, look(poorer, seen.rows))
-        return trial._replace(poorer=poorer, judged=judged, apart=at_end(seen, poorer))
+        other = look(poorer, seen.rows)
+        judged, seen = compare(seen, other), seen.beside(other.inside)
+        return trial._replace(seen=seen, poorer=poorer, judged=judged, apart=at_end(seen, poorer))
 
     def keep(self, trial: Trial) -> None:
         """Go on from the end of a slab."""

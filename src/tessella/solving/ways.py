@@ -22,11 +22,12 @@ from tessella.cells.solvers import CELL_SOLVERS, AnySolver
 from tessella.cells.system import cell_system
 from tessella.geometry.box import Box
 from tessella.linalg.conditioning import condition_number
+from tessella.linalg.direct.factorisation import Factorisation
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver, choose, full_name
-from tessella.machine.arrays import Array
+from tessella.machine.arrays import Array, on_device
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.factored import Data, Factors, Found, Many, Watching
@@ -131,6 +132,20 @@ class Factored(Factors):
             residual = self.system.with_right(h).residuals(a)
             found.append(Found(a, result, residual))
         return Many.of(found)
+
+    def transposed(self, a: Array) -> Array | None:
+        """Directly solved only."""
+        if not isinstance(self.state, Factorisation):
+            return None
+        size = self.system.M.shape[1]
+        back = [
+            np.asarray(
+                self.reduced.preconditioner.adjoint(on_device(np.pad(x, (0, size - len(x)))))
+            )
+            for x in a
+        ]
+        found = self.state.transposed(np.stack(back, axis=1))
+        return None if found is None else found.T
 
     def described(self, basis: AnyBasis) -> dict[str, Any]:
         """What a report says of how subdomains are joined."""

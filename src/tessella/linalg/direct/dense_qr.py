@@ -34,6 +34,10 @@ class Householder:
         out = apply_transpose(self.qr[:, :size], self.tau, c)
         return out[:size], float(np.sum(out[size:] ** 2))
 
+    def times(self, c: Array) -> Array:
+        """Q c along its first columns."""
+        return apply(self.qr[:, : len(self.tau)], self.tau, _filled(c, len(self.qr)))
+
 
 class Step(NamedTuple):
     """A panel: its columns, and the rows that have begun by its end and are not finished."""
@@ -65,6 +69,21 @@ class Staircase:
             V = _reflectors(self.qr[step.start : step.end, step.start : step.stop])
             _turn(V, T, out[step.start : step.end])
         return out[:size], float(np.sum(out[size:] ** 2))
+
+    def times(self, c: Array) -> Array:
+        out = _filled(c, len(self.qr))
+        for step, T in zip(reversed(self.steps), reversed(self.T), strict=True):
+            V = _reflectors(self.qr[step.start : step.end, step.start : step.stop])
+            own = out[step.start : step.end]
+            own -= V @ (T @ (V.T @ own))
+        found = np.empty_like(out)
+        found[self.order] = out
+        return found
+
+
+def _filled(c: Array, rows: int) -> Array:
+    """With zeros below."""
+    return np.concatenate([c, np.zeros((rows - len(c), c.shape[1]))])
 
 
 def _reflectors(qr: Array) -> Array:
@@ -103,6 +122,11 @@ class FrontFactor:
     def kept(self) -> int:
         return len(self.R)
 
+    @property
+    def left_over(self) -> int:
+        """How many rows the parent gets."""
+        return min(self.Q.qr.shape) - self.kept
+
     def reduce(self, c: Array) -> tuple[Array, Array, float]:
         """Q^T c: what its own columns fit, what the parent gets, and the squares of the rest."""
         c, rest = self.Q.transpose_times(c)
@@ -119,6 +143,22 @@ class FrontFactor:
         own, info = lapack.dtrtrs(self.R, rest)
         assert info == 0
         return own
+
+    def substitute_back(self, own: Array) -> tuple[Array, Array]:
+        """The transpose of `substitute`: to what was fitted, and to the ancestors' unknowns."""
+        if not self.kept:
+            return own, np.zeros((self.C.shape[1], own.shape[1]))
+        fitted, info = lapack.dtrtrs(self.R, own, trans=1)
+        assert info == 0
+        return fitted, -self.C.T @ fitted
+
+    def reduce_back(self, fitted: Array, handed: Array) -> Array:
+        """The transpose of `reduce`: Q of what its own columns fit and what the parent got."""
+        c = np.concatenate([fitted, handed])
+        if self.second is not None:
+            r = len(self.second[1])
+            c[:r] = apply(*self.second, c[:r])
+        return self.Q.times(c)
 
 
 @dataclass(frozen=True)
@@ -239,10 +279,19 @@ def _safely_regular(R: Array, tolerance: float) -> bool:
     return info == 0 and smallest > 10 * tolerance * len(R)
 
 
+def apply(qr: Array, tau: Array, c: Array) -> Array:
+    """Q c for a Q in Householder form."""
+    return _turned("N", qr, tau, c)
+
+
 def apply_transpose(qr: Array, tau: Array, c: Array) -> Array:
     """Q^T c for a Q in Householder form."""
+    return _turned("T", qr, tau, c)
+
+
+def _turned(how: str, qr: Array, tau: Array, c: Array) -> Array:
     if c.shape[1] == 0 or not len(tau):
         return c
-    out, _, info = lapack.dormqr("L", "T", qr, tau, np.asfortranarray(c), 64 * max(c.shape))
+    out, _, info = lapack.dormqr("L", how, qr, tau, np.asfortranarray(c), 64 * max(c.shape))
     assert info == 0
     return out

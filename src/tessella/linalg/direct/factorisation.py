@@ -44,6 +44,12 @@ class Factorisation:
         x = unit * (x * self.scale[:, None])
         return x.reshape(n_columns, *b.shape[1:]), unit * float(np.sqrt(lost))
 
+    def transposed(self, x: Array) -> Array | None:
+        """The transpose of `solve`, from several x (columns, k) to (rows, k); None on a device."""
+        if not isinstance(self.factors, HostFactors):
+            return None
+        return self.factors.transposed(x * self.scale[:, None])
+
 
 @dataclass(frozen=True)
 class HostFactors:
@@ -73,6 +79,25 @@ class HostFactors:
             own = f.substitute(finished.pop(), x[front.columns[front.own :]])
             x[front.columns[f.order[: f.kept]]] = own
         return x, lost
+
+    def transposed(self, x: Array) -> Array:
+        """From unknowns to right-hand sides: the same steps, transposed and in reverse."""
+        x, B = x.copy(), np.zeros((self.plan.shape[0], x.shape[1]))
+        fitted = []
+        for front, f in zip(self.plan.fronts, self.fronts, strict=True):
+            own, beyond = f.substitute_back(x[front.columns[f.order[: f.kept]]])
+            x[front.columns[front.own :]] += beyond
+            fitted.append(own)
+        handed: dict[int, Array] = {}
+        for i in range(len(self.fronts) - 1, -1, -1):
+            front, f = self.plan.fronts[i], self.fronts[i]
+            none = np.zeros((f.left_over, x.shape[1]))
+            c = f.reduce_back(fitted[i], handed.pop(i, none))
+            B[front.rows], start = c[: len(front.rows)], len(front.rows)
+            for k in front.children:
+                end = start + self.fronts[k].left_over
+                handed[k], start = c[start:end], end
+        return B
 
 
 def factor(

@@ -1,0 +1,309 @@
+"""Parameters: gradients against differences, and coefficients found from measurements.
+
+PInv and HInv are stated as PINNacle does (Hao et al. 2023, arXiv 2306.08827): u is measured at
+2,500 points with noise of 0.1, f is known, the coefficient a is known on the boundary, and nothing
+is said of u there or at the start. What u is there is looked for too, and f is that of u and a (its
+formula of PInv has 2 x + 1 where 2 x - 1 is right). Of functions that vanish on the boundary,
+smooth ones are preferred. "expected" is the error that the noise leaves with all that is known: the
+spread of a as the fit tells it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import tessella as ts
+from benchmarks.harness import save, table
+
+SQUARE = ts.Box(x=(0, 1), y=(0, 1))
+CELLS = ts.Method(subdomains=4, features=160, coupling="interfaces")
+PI = np.pi
+SMOOTH, DISC = (6, 200), (5, 200)
+"""Subdomains and features."""
+
+
+def _conduction(a: Callable[[Any], Any]) -> ts.Operator:
+    return ts.D(x=1) @ (a * ts.D(x=1)) + ts.D(y=1) @ (a * ts.D(y=1))  # type: ignore[operator]
+
+
+def _cosines(theta: Any, counts: tuple[int, int]) -> Callable[[Any], Any]:
+    """exp of cosines on the unit square."""
+
+    def a(p: Any) -> Any:
+        along = [jnp.cos(PI * p[:, i, None] * jnp.arange(float(n))) for i, n in enumerate(counts)]
+        return jnp.exp(jnp.einsum("ni,nj,ij->n", *along, theta.reshape(counts)))
+
+    return a
+
+
+def gradients() -> None:
+    """30 parameters of a conductivity: one gradient against central differences of solves."""
+    draw = np.random.default_rng(0)
+    x, w = draw.random((50, 2)), draw.standard_normal(50)
+
+    def problem_of(theta: Any) -> ts.Problem:
+        load = ts.Equation(-_conduction(_cosines(theta, (6, 5))), lambda p: 10 * p[:, 0])
+        return ts.Problem(SQUARE, load, [ts.Dirichlet(lambda p: p[:, 1])])
+
+    u = ts.parametric(problem_of, x, CELLS)
+
+    def loss(theta: Any) -> Any:
+        return jnp.sum(w * u(theta) ** 2)
+
+    theta = 0.1 * draw.standard_normal(30)
+    for k in range(5):
+        jax.grad(loss)(theta + 1e-3 * k)
+    solve, both = [], []
+    for k in range(9):
+        new = theta + 1e-3 * (10 + k)
+        begun = time.perf_counter()
+        loss(new).block_until_ready()
+        solve.append(time.perf_counter() - begun)
+        begun = time.perf_counter()
+        jax.grad(loss)(new).block_until_ready()
+        both.append(time.perf_counter() - begun)
+    found, h = np.asarray(jax.grad(loss)(theta)), 1e-4
+    steps = np.array([float(loss(theta + e) - loss(theta - e)) for e in h * np.eye(30)]) / (2 * h)
+    cosine = found @ steps / np.linalg.norm(found) / np.linalg.norm(steps)
+    row = {
+        "parameters": 30,
+        "1 - cosine": 1 - cosine,
+        "relative difference": np.linalg.norm(found - steps) / np.linalg.norm(steps),
+        "solve ms": 1e3 * float(np.median(solve)),
+        "gradient ms": 1e3 * float(np.median(both)),
+        "gradient / solve": float(np.median(both) / np.median(solve)),
+        "tables by": u.derived,
+    }
+    table("Gradient in 30 parameters", [row])
+    save("gradients", [row])
+
+
+def inverse() -> None:
+    """An inclusion without noise, and PInv and HInv with it: error of what is found, seconds."""
+    rows = [
+        _inclusion(),
+        _disc(),
+        *(_noisy(own, seed) for own in (_pinv, _hinv) for seed in range(3)),
+    ]
+    table("Found from measurements", rows)
+    save("inverse", rows)
+
+
+def _around(theta: Any, p: Any, slope: bool = False) -> Any:
+    """The potential z + z^2 (its real part) around a disc, and inside it; or its slope along x."""
+    k, radius, x, y = theta
+    z, found = p[:, 0] - x + 1j * (p[:, 1] - y), 0.0
+    beta, outside = (k - 1) / (k + 1), np.abs(z) > radius
+    for n in (1, 2):
+        away = np.where(outside, z, 1.0)
+        field, answer = (z**n, -beta * radius ** (2 * n) / away**n)
+        if slope:
+            field, answer = n * z ** (n - 1), n * beta * radius ** (2 * n) / away ** (n + 1)
+        found = found + np.where(outside, field + answer, (1 - beta) * field).real
+    return found
+
+
+def _fluxes() -> np.ndarray:
+    """Points on two walls of the square, through which fluxes are measured."""
+    s = np.linspace(0.05, 0.95, 12)
+    return np.concatenate([np.stack([side * np.ones(12), s], axis=1) for side in (0.0, 1.0)])
+
+
+def _inclusion() -> dict[str, Any]:
+    """A place that conducts better: how much, where, how wide, from the fluxes through two walls
+    that a potential and a source drive; all data are those of a formula."""
+    truth = np.array([2.0, 0.4, 0.55, 0.25])
+
+    def source(p: Any) -> Any:
+        """Of z + z^2 (its real part)."""
+        away = p - truth[1:3]
+        slope = np.stack([1 + 2 * p[:, 0], -2 * p[:, 1]], axis=1)
+        bump = truth[0] * np.exp(-np.sum(away**2, axis=1) / truth[3] ** 2)
+        return 2 / truth[3] ** 2 * bump * np.sum(away * slope, axis=1)
+
+    def problem_of(theta: Any) -> ts.Problem:
+        def a(p: Any) -> Any:
+            away = (p[:, 0] - theta[1]) ** 2 + (p[:, 1] - theta[2]) ** 2
+            return 1 + theta[0] * jnp.exp(-away / theta[3] ** 2)
+
+        walls = ts.Dirichlet(lambda p: p[:, 0] + p[:, 0] ** 2 - p[:, 1] ** 2)
+        return ts.Problem(SQUARE, ts.Equation(-_conduction(a), source), [walls])
+
+    x = _fluxes()
+    cells = ts.Method(subdomains=SMOOTH[0], features=SMOOTH[1], coupling="interfaces")
+    start, data = np.array([1.0, 0.5, 0.5, 0.3]), (x, 1 + 2 * x[:, 0])
+    return _row("inclusion", problem_of, data, start, cells, truth)
+
+
+def _disc() -> dict[str, Any]:
+    """The same of a disc, whose boundary moves; all data are those of a formula."""
+    truth = np.array([3.0, 0.2, 0.55, 0.425])
+
+    def problem_of(theta: Any) -> ts.Problem:
+        k, radius, x, y = theta
+        domain = ts.Divided(SQUARE, core=ts.Ball(x=x, y=y, radius=radius))
+        inside = ts.Equation(-k * ts.Laplacian(), 0.0, where="core")
+        outside = ts.Equation(-ts.Laplacian(), 0.0, where="rest")
+        joined = ts.Transmission("core", "rest", flux=(k, 1.0))
+        walls = ts.Dirichlet(lambda p: _around(truth, p))
+        return ts.Problem(domain, [inside, outside], [walls, *joined])
+
+    x = _fluxes()
+    cells = ts.Method(subdomains=DISC[0], features=DISC[1], coupling="interfaces")
+    start = np.array([2.0, 0.15, 0.5, 0.5])
+    return _row("disc", problem_of, (x, _around(truth, x, True)), start, cells, truth)
+
+
+def _row(
+    case: str, problem_of: Any, data: Any, start: Any, cells: ts.Method, truth: np.ndarray
+) -> dict[str, Any]:
+    found, seconds = _timed(lambda: ts.identify(problem_of, data, start, cells, of=ts.D(x=1)))
+    print(found)
+    error = float(np.max(np.abs(found.values - truth)))
+    sized = {"parameters": len(truth), "error": error, "expected": None, "error of u": None}
+    return {"case": case, **sized, "seconds": seconds}
+
+
+# --- PINNacle's
+
+NOISE, MEASURED = 0.1, 2_500
+FRINGE = [(j, k) for j in range(5) for k in range(5) if j + k <= 4 and (j, k) != (2, 2)]
+"""Monomials that any values on the boundary of a square are made of: none of their sums vanishes
+there."""
+
+
+def _sines(theta: Any, n: int, low: float, width: float) -> Callable[[Any], Any]:
+    """Functions that vanish on the boundary of a square."""
+
+    def values(p: Any) -> Any:
+        k = PI / width * jnp.arange(1.0, n + 1)
+        x, y = (jnp.sin((p[:, i, None] - low) * k) for i in (0, 1))
+        return jnp.einsum("ni,nj,ij->n", x, y, theta.reshape(n, n))
+
+    return values
+
+
+def _fringe(theta: Any, p: Any) -> Any:
+    return sum(c * p[:, 0] ** j * p[:, 1] ** k for c, (j, k) in zip(theta, FRINGE, strict=True))
+
+
+def _smooth(n: int, size: float) -> np.ndarray:
+    """Weights of sines: the finer, the smaller they are expected."""
+    k = np.arange(1.0, n + 1)
+    return ((k[:, None] ** 2 + k**2) ** 2 / size).ravel()
+
+
+def _pinv(seed: int) -> tuple[Any, ...]:
+    """-div(a grad u) = f on the unit square; a is known on its boundary."""
+
+    def truth(p: Any) -> Any:
+        x, y = p[:, 0], p[:, 1]
+        return 1 / (1 + x**2 + y**2 + (x - 1) ** 2 + (y - 1) ** 2)
+
+    def u(p: Any) -> Any:
+        return jnp.sin(PI * p[:, 0]) * jnp.sin(PI * p[:, 1])
+
+    def known(p: Any) -> Any:
+        """What the values of a on the boundary say inside, blended from all sides."""
+        x, y, at = p[:, 0], p[:, 1], lambda x, y: truth(jnp.stack([x, y], axis=1))
+        zero = 0.0 * x
+        sides = (1 - x) * at(zero, y) + x * at(zero + 1, y)
+        sides += (1 - y) * at(x, zero) + y * at(x, zero + 1)
+        return sides - at(zero, zero)  # a is the same at all corners
+
+    def f(p: Any) -> Any:
+        x, y, pi = p[:, 0], p[:, 1], PI
+        a, sx, sy, cx, cy = truth(p), *(fn(pi * q) for fn in (np.sin, np.cos) for q in (x, y))
+        a_x, a_y = -(4 * x - 2) * a**2, -(4 * y - 2) * a**2
+        return 2 * pi**2 * a * sx * sy - pi * (a_x * cx * sy + a_y * sx * cy)
+
+    def coefficient(theta: Any) -> Any:
+        more = _sines(theta["a"], 4, 0.0, 1.0)
+        return lambda p: known(p) + more(p)
+
+    def problem_of(theta: Any) -> ts.Problem:
+        walls = ts.Dirichlet(lambda p: _fringe(theta["wall"], p))
+        return ts.Problem(SQUARE, ts.Equation(-_conduction(coefficient(theta)), f), [walls])
+
+    ticks = np.linspace(0, 1, 50)
+    x = np.stack(np.meshgrid(ticks, ticks), axis=-1).reshape(-1, 2)
+    start = {"a": np.zeros(16), "wall": np.zeros(len(FRINGE))}
+    weights = np.concatenate([_smooth(4, 0.2), np.ones(len(FRINGE))])
+    cells = ts.Method(subdomains=3, features=120, coupling="interfaces")
+    return "PInv", problem_of, u, x, start, weights, cells, coefficient, truth
+
+
+def _hinv(seed: int) -> tuple[Any, ...]:
+    """u_t - div(a grad u) = f; a is 2 on the boundary of the square."""
+    domain = ts.Box(x=(-1, 1), y=(-1, 1), t=(0, 1))
+
+    def truth(p: Any) -> Any:
+        return 2 + np.sin(PI * p[:, 0]) * np.sin(PI * p[:, 1])
+
+    def u(p: Any) -> Any:
+        return np.exp(-p[:, 2]) * np.sin(PI * p[:, 0]) * np.sin(PI * p[:, 1])
+
+    def f(p: Any) -> Any:
+        sx, sy, cx, cy = (fn(PI * p[:, i]) for fn in (np.sin, np.cos) for i in (0, 1))
+        more = 2 * sx**2 * sy**2 - cx**2 * sy**2 - sx**2 * cy**2
+        return np.exp(-p[:, 2]) * ((4 * PI**2 - 1) * sx * sy + PI**2 * more)
+
+    def coefficient(theta: Any) -> Any:
+        more = _sines(theta["a"], 4, -1.0, 2.0)
+        return lambda p: 2 + more(p)
+
+    def problem_of(theta: Any) -> ts.Problem:
+        before = _sines(theta["start"], 4, -1.0, 2.0)
+        conditions = [
+            ts.Dirichlet(
+                lambda p: _fringe(theta["wall"], p) + p[:, 2] * _fringe(theta["later"], p)
+            ),
+            ts.Initial(lambda p: before(p) + _fringe(theta["wall"], p)),
+        ]
+        heat = ts.Equation(ts.D(t=1) - _conduction(coefficient(theta)), f)
+        return ts.Problem(domain, heat, conditions)
+
+    x = domain.scatter(MEASURED, np.random.default_rng(100 + seed))
+    none = np.zeros(len(FRINGE))
+    start = {"a": np.zeros(16), "later": none, "start": np.zeros(16), "wall": none}
+    weights = np.concatenate([_smooth(4, 64.0), 1 + none, np.ones(16), 1 + none])
+    cells = ts.Method(subdomains=(3, 3, 2), features=220, coupling="interfaces")
+    return "HInv", problem_of, u, x, start, weights, cells, coefficient, truth
+
+
+def _noisy(stated: Callable[[int], tuple[Any, ...]], seed: int) -> dict[str, Any]:
+    case, problem_of, u, x, start, weights, cells, coefficient, truth = stated(seed)
+    values = np.asarray(u(x)) + NOISE * np.random.default_rng(seed).standard_normal(len(x))
+    found, seconds = _timed(
+        lambda: ts.identify(
+            problem_of, (x, values), start, cells, noise=NOISE, regularisation=weights
+        )
+    )
+    domain = found.u.family.first.domain
+    fine = domain.scatter(20_000, np.random.default_rng(7))
+    a, exact = np.asarray(coefficient(found.theta)(fine)), np.asarray(truth(fine))
+    error = float(np.linalg.norm(a - exact) / np.linalg.norm(exact))
+    at = [i for i, name in enumerate(found.names) if name.startswith("a[")]
+    slope = np.asarray(jax.jacfwd(lambda own: coefficient({"a": own})(fine))(np.zeros(len(at))))
+    spread = np.einsum("ni,ij,nj->n", slope, found.covariance[np.ix_(at, at)], slope)
+    told, right = found.solution()(fine), np.asarray(u(fine))
+    return {
+        "case": f"{case} seed {seed}",
+        "parameters": len(found.values),
+        "error": error,
+        "expected": float(np.sqrt(np.mean(spread) / np.mean(exact**2))),
+        "error of u": float(np.linalg.norm(told - right) / np.linalg.norm(right)),
+        "seconds": seconds,
+    }
+
+
+def _timed(run: Callable[[], Any]) -> tuple[Any, float]:
+    begun = time.perf_counter()
+    found = run()
+    return found, time.perf_counter() - begun
