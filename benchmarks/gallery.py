@@ -24,13 +24,13 @@ def gallery() -> None:
         rows.append(
             {
                 "problem": name,
-                "unknowns": report.columns,
+                "unknowns": getattr(report, "first", report).columns,
                 "l2": (report.error or {})["l2_relative"],
                 "l1": (report.error or {})["l1_normalised"],
                 "estimate": report.error_estimate,
                 "cold s": seconds[0],
                 "warm s": seconds[1],
-                "compile s": report.seconds["compile"],
+                "compile s": report.seconds.get("compile"),
             }
         )
         save("gallery", rows)

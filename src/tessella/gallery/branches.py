@@ -114,6 +114,7 @@ BRATU = single(
     test_grid=(100, 100),
     start=bratu_start,
 )
+"""Relative L2 error 4e-6, the corners' r^2 log r; 1e-7 on the upper branch."""
 
 BRATU_1D = single(
     bratu_1d,
@@ -123,6 +124,7 @@ BRATU_1D = single(
     test_grid=(1_000,),
     start=line_start,
 )
+"""Relative L2 error 2e-13 on both branches."""
 
 FORCED_BRATU = single(
     forced_bratu,
@@ -131,3 +133,4 @@ FORCED_BRATU = single(
     features=150,
     test_grid=(100, 100),
 )
+"""Relative L2 error 3e-11."""

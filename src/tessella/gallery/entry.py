@@ -133,6 +133,8 @@ class Preset:
     """Functions of the solution, given the parameters; `enriched` of the method says how many."""
     start: Callable[..., Function] | None = None
     """Where Newton's method starts, given the parameters; nowhere is 0."""
+    slabs: int | None = None
+    """How many slabs of time it is solved in; the method's numbers are those of one."""
 
     def start_of(self, parameters: Mapping[str, float]) -> Function | None:
         """The start of a nonlinear problem with these parameters."""
@@ -220,6 +222,8 @@ class Entry:
             raise ValueError(f"a {given['solver']} has no condition numbers: leave out `condition`")
         if trained:
             return self._train(preset, settings, given, progress, checkpoint)
+        if self.preset(preset).slabs is not None:
+            return self.march(preset, settings=settings, progress=progress, **choices)
         if checkpoint is not None:
             raise ValueError(
                 f"only {' and '.join(TRAINED)} keep checkpoints, not {given.get('solver')!r}"
@@ -236,14 +240,16 @@ class Entry:
     def march(
         self,
         preset: str | None = None,
-        slabs: int = 20,
+        slabs: int | None = None,
         *,
         settings: Mapping[str, Any] | None = None,
         progress: Shown = None,
         **choices: Any,
     ) -> Marched:
-        """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab."""
+        """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab. Left
+        out, `slabs` are the preset's, or 20."""
         preset, settings = preset or self.first, settings or {}
+        slabs = slabs or self.preset(preset).slabs or 20
         given = Method.of(choices, f"{self.name}.march", takes=CHOICES).given
         if given.get("solver") in TRAINED:
             raise ValueError(

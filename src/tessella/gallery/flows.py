@@ -153,10 +153,12 @@ def cavity(Re: float = 100.0) -> Problem:
 BURGERS = single(
     burgers,
     "Burgers' equation in (1+1)D: a front forms",
-    subdomains=(16, 8),
-    features=200,
+    slabs=40,
+    subdomains=(64, 1),
+    features=120,
     test_grid=(256, 101),
 )
+"""Relative L2 error 4e-6 with equal cells; a tolerance makes them small at the front."""
 
 STEADY_BURGERS = single(
     steady_burgers,
@@ -165,6 +167,7 @@ STEADY_BURGERS = single(
     features=24,
     test_grid=(1_000,),
 )
+"""Relative L2 error 6e-12."""
 
 KOVASZNAY = single(
     kovasznay,
@@ -173,6 +176,7 @@ KOVASZNAY = single(
     features=170,
     test_grid=(80, 80),
 )
+"""Relative L2 error 4e-11."""
 
 CAVITY = single(
     cavity,
@@ -181,3 +185,4 @@ CAVITY = single(
     features=200,
     test_grid=(101, 101),
 )
+"""Relative L2 error 1e-5 at Re = 100; 16 cells a side have 4e-5 at Re = 1,000."""

@@ -21,13 +21,14 @@ def single(
     enriched: int = 0,
     enrichment: Callable[..., Sequence[Function]] | None = None,
     start: Callable[..., Function] | None = None,
+    slabs: int | None = None,
 ) -> Entry:
     """A problem with the preset "best": sines on subdomains side by side, joined by maps.
 
     Its name and its parameters are those of the function that states it. The error is measured on
     `test_grid`, whatever the subdomains; `enriched` of the functions that `enrichment` gives for
     the parameters are columns of every subdomain. Newton's method begins at what `start` gives for
-    them, or at 0.
+    them, or at 0. With `slabs` of time, these are solved one after the other.
     """
     parameters = {p.name: p.default for p in inspect.signature(build).parameters.values()}
     method = side_by_side(subdomains, features, len(test_grid), bandwidth)
@@ -38,5 +39,6 @@ def single(
         fixed(*test_grid),
         enrichment=enrichment,
         start=start,
+        slabs=slabs,
     )
     return Entry(build.__name__.replace("_", "-"), summary, {"best": best})
