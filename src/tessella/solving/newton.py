@@ -30,6 +30,7 @@ from tessella.overlap.factored import Watching
 from tessella.problem.determined import contradictions, missing_conditions
 from tessella.problem.nonlinear import Around, is_linear, linearised, rest
 from tessella.problem.problem import Problem
+from tessella.problem.remembered import remembering
 from tessella.problem.statement import Applied, Statement
 from tessella.problem.states import Guess, Mixed
 from tessella.problem.tangents import NotDifferentiableError
@@ -117,6 +118,7 @@ class Newton:
     steps: list[Correction] = field(default_factory=list)
 
     def __post_init__(self) -> None:
+        self.problem = remembering(self.problem)
         draw = np.random.default_rng(SEED)
         self.points = sampler(self.problem, self.parts.basis).scatter(POINTS, draw)
 
@@ -287,7 +289,7 @@ class Newton:
             self.found = ready.factors.solve(self.watch, watching)
         else:
             values = {
-                own.name: lambda x, own=own: self._given(own, x) - rest(
+                own.name: lambda x, own=own: own.values(x) - rest(
                     own.operator, state, x, slopes
                 )
                 for own in self._nonlinear
@@ -322,9 +324,6 @@ class Newton:
     @property
     def _nonlinear(self) -> list[Statement]:
         return [own for own in self.problem.statements if not is_linear(own.operator)]
-
-    def _given(self, statement: Statement, points: Array) -> Array:
-        return statement.values(points)
 
     # --- sizes
 
