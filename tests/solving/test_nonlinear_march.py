@@ -61,6 +61,19 @@ def test_a_tolerance_is_met_truly(nu, duration, tol):
     assert found.report.error["l1_normalised"] <= 3 * tol
 
 
+def test_a_nonlinear_march_prints_and_has_a_residual():
+    marched = ts.march(
+        burgers(0.2), 2, subdomains=(4, 1), features=60, coupling="interfaces", estimate=False
+    )
+    assert "slab by slab" in str(marched) and "Marched" in repr(marched)
+    inside = np.array([[0.1, 0.2], [-0.5, 0.7]])
+    assert np.max(np.abs(marched.residual(inside))) < 1e-2
+    squares = marched.apply(lambda d, x: d() ** 2, inside)
+    np.testing.assert_allclose(squares, marched(inside) ** 2, rtol=1e-12)
+    with pytest.raises(ValueError, match="needs a wave equation"):
+        marched.energy()
+
+
 def test_second_order_in_time():
     omega = 0.6
 

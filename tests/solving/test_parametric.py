@@ -225,3 +225,13 @@ def test_statements_must_stay() -> None:
     u(0.5)
     with pytest.raises(ValueError, match="has other statements than before"):
         u(2.0)
+
+
+def test_nonlinear_problems_are_refused_by_name():
+    def problem_of(k):
+        equation = ts.Equation(lambda d, x: -d(x=2) + k * d() ** 3, 1.0)
+        return ts.Problem(ts.Box(x=(0, 1)), equation, [ts.Dirichlet(0.0)], name="cubic")
+
+    u = ts.parametric(problem_of, at=[0.5], subdomains=2, features=16, coupling="interfaces")
+    with pytest.raises(ValueError, match="take linear problems so far, and 'cubic' is nonlinear"):
+        u(1.0)

@@ -139,7 +139,11 @@ def _composed(whole: Composition, left: Operator, right: Operator, domain: Domai
         )
     if isinstance(left, Identity):
         return right
-    raise ValueError(f"{whole!r}: write a factor in front of a nonlinear function by *, not by @")
+    raise ValueError(
+        f"{whole!r}: numbers and functions of the points stand in front of a nonlinear function by "
+        f"*, normals cannot; divide a condition by what multiplies the normal derivative, e.g. "
+        f"NormalDerivative() + operator(lambda d, x: d()**4 / k(d()))"
+    )
 
 
 def is_linear(operator: Operator) -> bool:

@@ -100,6 +100,8 @@ def drift(solution: Sampled, basis: AnyBasis, ends: ArrayLike) -> float | None:
 def density_of(problem: Problem, points: Array) -> Density | None:
     """m, a and q at points, of which all have one time; None if it is no such equation."""
     domain = problem.domain
+    if not problem.linear:
+        return None
     if len(problem.equations) > 1 or len(problem.fields) > 1 or problem.ansatz_of() != Ansatz():
         return None
     found = problem.symbol(problem.equations[0].operator, points)

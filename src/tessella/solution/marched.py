@@ -16,15 +16,16 @@ from tessella.machine.arrays import Array
 from tessella.machine.schema import as_type
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
-from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
 from tessella.solution.report import NORMS, Report, Step, error_norms, estimated, finite
 from tessella.solution.solution import (
     Component,
     Solution,
     as_normals,
+    as_operator,
     check_inside,
     component,
+    missed_of_equations,
     test_points,
 )
 
@@ -263,11 +264,11 @@ class Marched(Sampled):
         return columns[0] if len(columns) == 1 else np.stack(columns, axis=1)
 
     def apply(self, operator: Operator, points: ArrayLike, normals: Array | None = None) -> Array:
-        """Any linear operator applied to the solution, e.g. `apply(D(t=1), points)`.
+        """Any operator applied to the solution, e.g. `apply(D(t=1), points)`.
 
         Where two slabs meet, the later one answers.
         """
-        check_operator(operator, "apply()")
+        operator = as_operator(operator, "apply()")
         x = self.problem.domain.points(points)
         check_inside(self.problem, x)
         normals = as_normals(normals, x)
@@ -281,6 +282,10 @@ class Marched(Sampled):
                 operator, x[own], None if normals is None else normals[own]
             )
         return values
+
+    def residual(self, points: ArrayLike) -> Array:
+        """What is missed of the equations at the points, as of a `Solution`."""
+        return missed_of_equations(self, points)
 
     def __getitem__(self, field: str) -> Component:
         """One unknown of a system as a function."""

@@ -31,6 +31,7 @@ from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
 from tessella.overlap.system import evaluate_all
 from tessella.problem.nonlinear import applied_to, classified, derivative, is_linear
+from tessella.problem.operator_function import from_function
 from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Ansatz, Problem, Reference
 from tessella.problem.statement import check_operator
@@ -84,7 +85,7 @@ class Solution(Sampled):
 
         `normals` are the outward unit normals at the points, for operators that use them.
         """
-        check_operator(operator, "apply()")
+        operator = as_operator(operator, "apply()")
         x = self.problem.domain.points(points)
         check_inside(self.problem, x)
         normals = as_normals(normals, x)
@@ -128,8 +129,7 @@ class Solution(Sampled):
     def integral(self, operator: Operator | None = None) -> float:
         """The integral over the domain of an operator applied to the solution, by default of the
         solution itself; by Gauss points between the edges of all subdomains."""
-        operator = Identity() if operator is None else operator
-        check_operator(operator, "integral()")
+        operator = as_operator(Identity() if operator is None else operator, "integral()")
         if on_cells(self.basis) and not isinstance(self.problem.domain, Box):
             points, weights = integral_points(self.problem, self.basis)
         else:
@@ -158,18 +158,7 @@ class Solution(Sampled):
         (n,) values where one equation holds at every point, else a column for each equation, NaN
         where it does not hold.
         """
-        x, equations = self.problem.domain.points(points), self.problem.equations
-        if equations[0].name.startswith(UNKNOWN):
-            raise ValueError(
-                "this solution was loaded without its problem and knows no equation: "
-                "load(path, problem=...)"
-            )
-        found = np.full((len(x), len(equations)), np.nan)
-        for column, equation in enumerate(equations):
-            here = equation.holds(self.problem.domain, x)
-            found[here, column] = equation.defect(self, x[here])
-        alone = np.count_nonzero(~np.isnan(found), axis=1) == 1
-        return np.nansum(found, axis=1) if alone.all() else found
+        return missed_of_equations(self, points)
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """A picture of the solution, beside the exact one if known; saved if a path is given."""
@@ -191,6 +180,30 @@ class Solution(Sampled):
 
     def __repr__(self) -> str:
         return f"<Solution of {self.report.problem!r}: {len(self.coefficients):,} coefficients>"
+
+
+def as_operator(operator: object, door: str) -> Operator:
+    """An operator, or a function of the derivatives and the points as one."""
+    found = from_function(operator)
+    check_operator(found, door)
+    assert isinstance(found, Operator)
+    return found
+
+
+def missed_of_equations(solution: Sampled, points: ArrayLike) -> Array:
+    """What a solution misses of its equations (see `Solution.residual`)."""
+    x, equations = solution.problem.domain.points(points), solution.problem.equations
+    if equations[0].name.startswith(UNKNOWN):
+        raise ValueError(
+            "this solution was loaded without its problem and knows no equation: "
+            "load(path, problem=...)"
+        )
+    found = np.full((len(x), len(equations)), np.nan)
+    for column, equation in enumerate(equations):
+        here = equation.holds(solution.problem.domain, x)
+        found[here, column] = equation.defect(solution, x[here])
+    alone = np.count_nonzero(~np.isnan(found), axis=1) == 1
+    return np.nansum(found, axis=1) if alone.all() else found
 
 
 @dataclass(frozen=True)

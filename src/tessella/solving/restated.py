@@ -86,6 +86,12 @@ class Restated:
             raise TypeError(
                 f"problem_of(theta) must return a Problem, got {found!r}: is a return missing?"
             )
+        if not found.linear:
+            raise ValueError(
+                f"parametric() and identify() take linear problems so far, and {found.name!r} is "
+                f"nonlinear: solve() for every theta, from the last solution by start=, and fit "
+                f"by scipy.optimize.least_squares"
+            )
         return found
 
     def followed(self, numbers: Any) -> Problem:
