@@ -158,8 +158,9 @@ def test_weights_of_zero_ask_for_nothing() -> None:
     """What is not regularised neither counts as a measurement nor moves the strength."""
     values = heated(**TRUTH) + 0.002 * np.random.default_rng(0).standard_normal(len(X))
     plain = identified(values)
-    zero = identified(values, regularisation=np.zeros(2))
-    np.testing.assert_allclose(zero.intervals, plain.intervals, rtol=1e-10)
+    for none in (np.zeros(2), np.zeros((0, 2))):
+        zero = identified(values, regularisation=none)
+        np.testing.assert_allclose(zero.intervals, plain.intervals, rtol=1e-10)
     found = identified(values, regularisation=np.array([1.0, 0.0]), strength="auto")
     assert found.theta["k"] == pytest.approx(2.0, abs=0.1)
     assert "of 1)" in str(found)

@@ -377,7 +377,7 @@ def _weights(given: Any, p: int) -> Array:
             f"{np.shape(given)}"
         )
     _, s, V = np.linalg.svd(found, full_matrices=False)
-    return np.asarray((s[:, None] * V)[s > DETERMINED * s[0]])
+    return np.asarray((s[:, None] * V)[s > DETERMINED * np.max(s, initial=0.0)])
 
 
 def _names(theta: Any) -> tuple[str, ...]:
