@@ -81,6 +81,91 @@ def test_a_field_needs_regularisation() -> None:
     assert np.all(spread <= 1.001 / np.diag(rough)) and spread[0] < 0.01
 
 
+# --- how strongly to regularise
+
+WAVES = np.arange(1.0, 9.0)
+ROUGH = WAVES**2
+SPOTS = np.linspace(0.02, 0.98, 60)
+SIGMA = 0.03
+
+
+def rod(theta: Any) -> ts.Problem:
+    """-(a u')' = 10 between cold ends, where log a has eight cosines."""
+
+    def a(p: Any) -> Any:
+        return jnp.exp(jnp.cos(jnp.pi * p[:, 0, None] * WAVES) @ theta)
+
+    flux = ts.D(x=1) @ (a * ts.D(x=1))  # type: ignore[operator]
+    return ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-flux, 10.0), [ts.Dirichlet(0.0)])
+
+
+def measured(seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Some theta, the smoother the likelier, and noisy measurements."""
+    draw = np.random.default_rng(seed)
+    theta = 0.8 * draw.standard_normal(8) / ROUGH
+    u = np.asarray(ts.parametric(rod, SPOTS, **LINE)(theta))
+    return theta, u + SIGMA * draw.standard_normal(len(SPOTS))
+
+
+def of_rod(values: np.ndarray, start: float = 0.0, **more: Any) -> ts.Identified:
+    data = (SPOTS, values)
+    return ts.identify(rod, data, np.full(8, start), prior=0.0, **LINE, **more)
+
+
+def test_data_choose_a_strength_near_the_best() -> None:
+    """The best is that of the smallest error over all draws; for one of them that is chance."""
+    strengths, chosen, errors, lost = 10.0 ** np.arange(-3, 4), [], [], []
+    for seed in range(3):
+        truth, values = measured(seed)
+
+        def off(found: ts.Identified, truth: np.ndarray = truth) -> float:
+            return float(np.linalg.norm(found.values - truth))
+
+        given = {"noise": SIGMA, "regularisation": ROUGH}
+        errors.append([off(of_rod(values, strength=own, **given)) for own in strengths])
+        known = of_rod(values, strength="auto", **given)
+        unknown = of_rod(values, strength="auto", regularisation=ROUGH)
+        chosen += [known.strength, unknown.strength / unknown.noise]
+        lost += [off(known) / min(errors[-1]), off(unknown) / min(errors[-1])]
+    best = strengths[int(np.argmin(np.sum(np.square(errors), axis=0)))]
+    assert best / 10 < min(chosen) and max(chosen) < 10 * best
+    assert max(lost) < 2
+
+
+@pytest.mark.parametrize("noise", [SIGMA, None])
+def test_the_chosen_strength_depends_on_the_data_only(noise: float | None) -> None:
+    _, values = measured(3)
+    one = of_rod(values, noise=noise, regularisation=ROUGH, strength="auto")
+    for scale, start in ((1e5, 0.05), (1e-5, -0.05)):
+        own = of_rod(values, start, noise=noise, regularisation=scale * ROUGH, strength="auto")
+        assert scale * own.strength == pytest.approx(one.strength, rel=0.03)
+        np.testing.assert_allclose(own.values, one.values, atol=2e-3)
+    assert f"regularisation x {one.strength:.3g} (the data are likeliest with it" in str(one)
+
+
+def test_a_prior_that_explains_the_data_is_kept() -> None:
+    _, values = measured(0)
+    exact = np.asarray(ts.parametric(rod, SPOTS, **LINE)(np.zeros(8)))
+    found = of_rod(exact, noise=SIGMA, regularisation=ROUGH, strength="auto")
+    assert "the prior itself" in found.strength_why
+    assert np.max(np.abs(found.values)) < 1e-6
+    told = of_rod(values, noise=SIGMA, regularisation=2 * ROUGH)
+    twice = of_rod(values, noise=SIGMA, regularisation=ROUGH, strength=2.0)
+    np.testing.assert_allclose(told.values, twice.values, atol=1e-6)
+
+
+def test_weights_of_zero_ask_for_nothing() -> None:
+    """What is not regularised neither counts as a measurement nor moves the strength."""
+    values = heated(**TRUTH) + 0.002 * np.random.default_rng(0).standard_normal(len(X))
+    plain = identified(values)
+    for none in (np.zeros(2), np.zeros((0, 2))):
+        zero = identified(values, regularisation=none)
+        np.testing.assert_allclose(zero.intervals, plain.intervals, rtol=1e-10)
+    found = identified(values, regularisation=np.array([1.0, 0.0]), strength="auto")
+    assert found.theta["k"] == pytest.approx(2.0, abs=0.1)
+    assert "of 1)" in str(found)
+
+
 def test_bounds_hold() -> None:
     found = identified(heated(**TRUTH), bounds=({"k": 0.5, "c": -1.0}, {"k": 1.5, "c": 10.0}))
     assert found.theta["k"] == pytest.approx(1.5, abs=1e-4)
@@ -128,6 +213,9 @@ VALUES = heated(**TRUTH)
         ({"bounds": 3.0}, "bounds must be a pair"),
         ({"bounds": (2.0, 5.0)}, "is not within its bounds"),
         ({"regularisation": np.ones(3)}, "regularisation must be a number, 2 numbers"),
+        ({"strength": "auto"}, "strength='auto' has no regularisation"),
+        ({"regularisation": 1.0, "strength": "some"}, "strength must be a positive number or"),
+        ({"regularisation": 1.0, "strength": 0.0}, "strength must be a positive number or"),
         ({"start": {"k": np.inf, "c": 0.0}}, "start must be finite"),
         ({"prior": np.ones(3)}, "prior must be a number or like start"),
     ],

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from numbers import Real
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import numpy as np
@@ -21,6 +21,7 @@ from tessella.problem.problem import Problem
 from tessella.solution.solution import Solution
 from tessella.solving.method import Method, with_choices
 from tessella.solving.parametric import Parametric, parametric
+from tessella.solving.strength import Strength, asked, likeliest
 
 CONFIDENCE = 0.95
 """Share of repeated experiments whose intervals hold the truth."""
@@ -34,6 +35,12 @@ CONVERGED = 1e-8
 DETERMINED = 1e-12
 """Singular values below this part of the largest say nothing about theta."""
 
+SETTLED = 0.02
+"""Relative change of the strength that changes theta by far less than its interval."""
+
+ROUNDS = 20
+"""Strengths that are tried at most."""
+
 
 @with_choices()
 def identify(
@@ -46,6 +53,7 @@ def identify(
     noise: float | ArrayLike | None = None,
     bounds: tuple[Any, Any] | None = None,
     regularisation: float | ArrayLike | None = None,
+    strength: float | Literal["auto"] = 1.0,
     prior: Any = None,
     progress: Progress | None = None,
     **choices: Any,
@@ -62,6 +70,9 @@ def identify(
     regularisation  weights w of rows w (theta - prior), a number, one for each parameter, or a
                     matrix (m, p): for fields that data determine poorly. If `noise` is given and
                     theta is expected within s of the prior, w = 1 / s
+    strength        factor of these weights. "auto" lets the data choose it, and only the ratios of
+                    the weights are yours: the strength that makes the data likeliest when all theta
+                    are integrated out (in Laplace's approximation). Some ten thetas more
     prior           theta that is preferred, `start` unless given
     progress        called with (thetas tried, most, misfit); True shows a line
 
@@ -82,7 +93,7 @@ def identify(
     chosen = Method.of(choices, "identify", method)
     points, values = _data(data)
     u = parametric(problem_of, points, chosen, of=of)
-    fit = _Fit(u, values, start, noise, bounds, regularisation, prior)
+    fit = _Fit(u, values, start, noise, bounds, regularisation, strength, prior)
     with attended(progress) as show:
         return fit.found(show)
 
@@ -103,9 +114,10 @@ class _Fit:
         noise: Any,
         bounds: Any,
         regularisation: Any,
+        strength: Any,
         prior: Any,
     ) -> None:
-        self.u, self.data, self.refused = u, values, ""
+        self.u, self.data, self.refused, self.tried = u, values, "", 0
         self.start = np.asarray(u.numbers(start))
         if not np.all(np.isfinite(self.start)):
             raise ValueError(f"start must be finite, got {start!r}")
@@ -114,6 +126,7 @@ class _Fit:
         self.sigma = _noise(noise, len(values))
         self.prior = self.start if prior is None else self._like_start(prior, "prior")
         self.R = _weights(regularisation, p)
+        self.chosen = asked(strength, len(self.R))
         if len(values) + len(self.R) < p:
             raise ValueError(
                 f"{len(values)} measurements cannot determine {p} parameters: measure more, "
@@ -151,11 +164,15 @@ class _Fit:
         except ValueError as error:
             self.refused = str(error)
             left = np.full(len(self.data), np.nan)
-        return np.concatenate([left, self.R @ (theta - self.prior)])
+        return np.concatenate([left, self._rows @ (theta - self.prior)])
 
     def slope(self, theta: Array) -> Array:
         J = self.u.tangents(theta, np.eye(len(theta))).T
-        return np.concatenate([J / np.broadcast_to(self._unit, len(J))[:, None], self.R])
+        return np.concatenate([J / np.broadcast_to(self._unit, len(J))[:, None], self._rows])
+
+    @property
+    def _rows(self) -> Array:
+        return self.R if self.chosen is None else self.chosen.value * self.R
 
     @property
     def _unit(self) -> Array:
@@ -164,18 +181,43 @@ class _Fit:
     def found(self, progress: Progress | None) -> Identified:
         started = time.perf_counter()
         self._check_influence()
+        if self.chosen is None:
+            result, settled = self._balanced(progress)
+        else:
+            result, settled = self._fitted(self.start, progress), True
+        return self._told(result, settled, time.perf_counter() - started)
 
+    def _fitted(self, start: Array, progress: Progress | None) -> Any:
         def tell(intermediate_result: Any) -> None:
             if progress is not None:
                 size = float(np.sqrt(2 * intermediate_result.cost / len(self.data)))
-                progress(intermediate_result.nfev, STEPS, size)
+                progress(self.tried + intermediate_result.nfev, self.tried + STEPS, size)
 
         result = scipy.optimize.least_squares(
-            self.misfit, self.start, self.slope, bounds=tuple(self.bounds), method="trf",
+            self.misfit, start, self.slope, bounds=tuple(self.bounds), method="trf",
             x_scale="jac", ftol=CONVERGED, xtol=CONVERGED, gtol=1e-15, max_nfev=STEPS,
             callback=tell,
         )  # fmt: skip
-        return self._told(result, time.perf_counter() - started)
+        self.tried += int(result.nfev)
+        return result
+
+    def _balanced(self, progress: Progress | None) -> tuple[Any, bool]:
+        """Strength and theta in turn, each of the other's, until the strength stays."""
+        theta = self.start
+        found = self._likeliest(theta, self.misfit(theta), self.slope(theta))
+        for _ in range(ROUNDS):
+            self.chosen = found
+            result = self._fitted(theta, progress)
+            theta = np.asarray(result.x)
+            found = self._likeliest(theta, result.fun, result.jac)
+            if abs(np.log(found.value / self.chosen.value)) < SETTLED:
+                return result, True
+        return result, False
+
+    def _likeliest(self, theta: Array, misfit: Array, slope: Array) -> Strength:
+        n = len(self.data)
+        left = slope[:n] @ (theta - self.prior) - misfit[:n]
+        return likeliest(slope[:n], left, self.R, self.sigma is not None)
 
     def _check_influence(self) -> None:
         J = self.slope(self.start)
@@ -186,7 +228,7 @@ class _Fit:
                 f"out, start elsewhere, or write problem_of with smooth functions of theta"
             )
 
-    def _told(self, result: Any, seconds: float) -> Identified:
+    def _told(self, result: Any, settled: bool, seconds: float) -> Identified:
         theta, n, p = np.asarray(result.x), len(self.data), len(self.start)
         left = self.u.value(theta) - self.data
         free = n + len(self.R) - p
@@ -200,6 +242,8 @@ class _Fit:
         covariance, rank = _inverse(J)
         ends = width * np.sqrt(np.diag(covariance))
         reason = "converged" if result.status > 0 else f"stopped after {STEPS} thetas"
+        if not settled:
+            reason = f"the strength had not settled after {ROUNDS} rounds"
         if self.refused:
             reason += f"; stepped back from where {self.refused.split(': ')[0]}"
         if rank < p:
@@ -214,9 +258,11 @@ class _Fit:
             residual=float(np.sqrt(np.mean(left**2))),
             noise=float(np.sqrt(np.mean(sigma**2))),
             noise_given=self.sigma is not None,
-            converged=result.status > 0,
+            strength=self.chosen.value if self.chosen and len(self.R) else 0.0,
+            strength_why=self.chosen.why if self.chosen else "",
+            converged=settled and result.status > 0,
             reason=reason,
-            tried=int(result.nfev),
+            tried=self.tried,
             measurements=n,
             seconds=seconds,
             u=self.u,
@@ -232,6 +278,7 @@ class Identified:
                 repeats; infinite where the data do not determine a parameter
     residual    root mean square of what the fit leaves over
     noise       of the measurements, as given or as the residual tells
+    strength    factor of the regularisation, and `strength_why` that one; 0 if there is none
     u           the parametric solution: `u.solution(theta)` is all of u
 
     >>> import tessella as ts
@@ -251,6 +298,8 @@ class Identified:
     residual: float
     noise: float
     noise_given: bool
+    strength: float
+    strength_why: str
     converged: bool
     reason: str
     tried: int
@@ -273,10 +322,10 @@ class Identified:
             known = f"+- {half:.1e}" if np.isfinite(half) else "not determined"
             lines.append(f"  {name:{wide}}  {value:.{_digits(value, half)}g}  {known}")
         known = "given" if self.noise_given else "as the fit tells"
-        lines += [
-            f"  residual {self.residual:.2e}, noise {self.noise:.2e} ({known})",
-            f"  {self.reason}; {self.tried} thetas tried, {self.seconds:.2f} s",
-        ]
+        lines.append(f"  residual {self.residual:.2e}, noise {self.noise:.2e} ({known})")
+        if self.strength:
+            lines.append(f"  regularisation x {self.strength:.3g} ({self.strength_why})")
+        lines.append(f"  {self.reason}; {self.tried} thetas tried, {self.seconds:.2f} s")
         return "\n".join(lines)
 
 
@@ -317,7 +366,7 @@ def _noise(noise: Any, n: int) -> Array | None:
 
 
 def _weights(given: Any, p: int) -> Array:
-    """Rows of the regularisation, (m, p)."""
+    """Rows of the regularisation, (m, p), as many as are independent."""
     if given is None:
         return np.zeros((0, p))
     found = np.asarray(given, dtype=np.float64)
@@ -327,7 +376,8 @@ def _weights(given: Any, p: int) -> Array:
             f"regularisation must be a number, {p} numbers or a matrix (m, {p}), got shape "
             f"{np.shape(given)}"
         )
-    return found
+    _, s, V = np.linalg.svd(found, full_matrices=False)
+    return np.asarray((s[:, None] * V)[s > DETERMINED * np.max(s, initial=0.0)])
 
 
 def _names(theta: Any) -> tuple[str, ...]:
