@@ -1,0 +1,80 @@
+"""Start the processes of one machine: `python -m tessella.machine.launch 4 script.py`.
+
+Each has its share of the cores. When one fails the others are ended, and it is named.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+
+from tessella.machine.threads import CORES
+
+LAST_WORDS = 30.0
+"""Seconds that others have to end by themselves when one has failed."""
+
+
+def launch(number: int, command: Sequence[str]) -> int:
+    """Run a command in so many processes that find each other; the first bad exit status, or 0."""
+    if number < 1:
+        raise ValueError(f"the number of processes must be at least 1, got {number}")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
+    started: list[subprocess.Popen[bytes]] = []
+    try:
+        for index in range(number):
+            own = {
+                "JAX_COORDINATOR_ADDRESS": address,
+                "JAX_NUM_PROCESSES": str(number),
+                "JAX_PROCESS_ID": str(index),
+                "OMP_NUM_THREADS": str(max(1, CORES // number)),
+            }
+            if cores:
+                os.sched_setaffinity(0, _share(cores, number, index))  # inherited
+            started.append(subprocess.Popen(command, env={**os.environ, **own}))
+        return _watched(started)
+    finally:
+        if cores:
+            os.sched_setaffinity(0, cores)
+        for one in started:
+            if one.poll() is None:
+                one.kill()
+                one.wait()
+
+
+def _share(cores: Sequence[int], number: int, index: int) -> set[int]:
+    """The cores of one process; fewer cores than processes are shared."""
+    if number >= len(cores):
+        return {cores[index % len(cores)]}
+    return set(cores[len(cores) * index // number : len(cores) * (index + 1) // number])
+
+
+def _watched(started: Sequence[subprocess.Popen[bytes]]) -> int:
+    """Wait for all; once one has failed only for a while, in which the others say why they end."""
+    failed, end = 0, float("inf")
+    while any(one.poll() is None for one in started) and time.monotonic() < end:
+        bad = [(i, one.returncode) for i, one in enumerate(started) if one.returncode]
+        if bad and not failed:
+            index, failed = bad[0]
+            print(f"error: process {index} {_how(failed)}", file=sys.stderr, flush=True)
+            end = time.monotonic() + LAST_WORDS
+        time.sleep(0.05)
+    return failed or next((one.returncode for one in started if one.returncode), 0)
+
+
+def _how(status: int) -> str:
+    if status > 0:
+        return f"failed with status {status}; the others end too"
+    return f"was ended by {signal.Signals(-status).name}; the others end too"
+
+
+if __name__ == "__main__":
+    if len(sys.argv) < 3 or not sys.argv[1].isdecimal():
+        sys.exit("usage: python -m tessella.machine.launch NUMBER SCRIPT [ARGUMENT]...")
+    sys.exit(launch(int(sys.argv[1]), [sys.executable, *sys.argv[2:]]))
