@@ -15,6 +15,9 @@ from collections.abc import Sequence
 
 from tessella.machine.threads import CORES
 
+CHILD = "TESSELLA_PROCESS"
+"""Set in processes that were started here."""
+
 LAST_WORDS = 30.0
 """Seconds that others have to end by themselves when one has failed."""
 
@@ -33,6 +36,7 @@ def launch(number: int, command: Sequence[str]) -> int:
                 "JAX_COORDINATOR_ADDRESS": address,
                 "JAX_NUM_PROCESSES": str(number),
                 "JAX_PROCESS_ID": str(index),
+                CHILD: str(index),
                 "OMP_NUM_THREADS": str(max(1, CORES // number)),
             }
             if cores:
@@ -57,15 +61,16 @@ def _share(cores: Sequence[int], number: int, index: int) -> set[int]:
 
 def _watched(started: Sequence[subprocess.Popen[bytes]]) -> int:
     """Wait for all; once one has failed only for a while, in which the others say why they end."""
-    failed, end = 0, float("inf")
-    while any(one.poll() is None for one in started) and time.monotonic() < end:
-        bad = [(i, one.returncode) for i, one in enumerate(started) if one.returncode]
+    failed, end, going = 0, float("inf"), True
+    while going and time.monotonic() < end:
+        going = None in [one.poll() for one in started]
+        bad = [(one.returncode, i) for i, one in enumerate(started) if one.returncode]
         if bad and not failed:
-            index, failed = bad[0]
+            failed, index = min(bad)  # a signal before those that end because of it
             print(f"error: process {index} {_how(failed)}", file=sys.stderr, flush=True)
             end = time.monotonic() + LAST_WORDS
-        time.sleep(0.05)
-    return failed or next((one.returncode for one in started if one.returncode), 0)
+        time.sleep(0.05 if going else 0.0)
+    return failed if failed >= 0 else 128 - failed
 
 
 def _how(status: int) -> str:

@@ -132,7 +132,7 @@ def _address(text: str) -> tuple[str, int]:
 
 def _leave() -> None:
     if _Here.watch is not None:
-        _Here.watch.tell({"leaves": True})
+        _Here.watch.leave()
 
 
 def _stopped(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:

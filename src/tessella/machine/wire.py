@@ -136,13 +136,13 @@ class Watch(threading.Thread):
         super().__init__(name="watch", daemon=True)
         self.index, self.lines, self.silence = index, lines, silence
         self.wire: Wire | None = None
-        self.lost = ""
+        self.lost, self.left = "", False
         self._known, self._speaking = threading.Event(), threading.Lock()
 
     def run(self) -> None:
         last = dict.fromkeys(self.lines, time.monotonic())
         beat = 0.0
-        while self.lines and not self.lost:
+        while self.lines and not self.lost and not self.left:
             now = time.monotonic()
             if now - beat >= BEAT:
                 self.tell({})
@@ -164,6 +164,8 @@ class Watch(threading.Thread):
             said, opened = one.heard()
         except OSError:
             said, opened = [], False
+        if self.left:
+            return
         for value in said:
             if "lost" in value:
                 self._lose(value["lost"])
@@ -181,6 +183,11 @@ class Watch(threading.Thread):
             self._known.set()
             if self.wire is not None:
                 self.wire.close()
+
+    def leave(self) -> None:
+        """Take leave: from now on nobody is lost, here or for the others."""
+        self.left = True
+        self.tell({"leaves": True})
 
     def tell(self, value: object) -> None:
         with self._speaking:
