@@ -6,12 +6,10 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
 from tessella.cells.device import DeviceFactors, device_factors
-from tessella.cells.draw import digest
 from tessella.cells.factored import MAGNIFIED, FactoredCells
 from tessella.cells.gmres import Exchanged, chosen, joining_bytes
 from tessella.cells.joining import Order
@@ -21,6 +19,7 @@ from tessella.cells.leaves import Known, Mapped, map_kinds
 from tessella.cells.maps import Maps, distinct_members, times_all
 from tessella.cells.merging import Merged, merge
 from tessella.cells.pivoted import Pivoted
+from tessella.cells.shares import Tally, fingerprint, owned, shared_units
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.space import Space
@@ -36,17 +35,6 @@ from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.factored import Found, Many, Watching
 from tessella.problem.slabs import TIME
-
-
-class Tally(NamedTuple):
-    """Of all processes: cells that were mapped, columns that filters left, bytes that are kept and
-    that were sent to join, and the condition of the worst cell's rows."""
-
-    distinct: int
-    columns: int
-    bytes: int
-    sent: int
-    worst: float
 
 
 @dataclass(frozen=True, repr=False)
@@ -399,7 +387,7 @@ def _factored(
     tally = Tally(counts[0], counts[1], counts[2], counts[3], processes.largest("worst", worst))
     return CellFactors(
         system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped),
-        _own_units(kinds), joined, tally,
+        shared_units(kinds), joined, tally,
     )  # fmt: skip
 
 
@@ -407,31 +395,6 @@ def _tally(mapped: Sequence[Mapped], joined: Merged | Exchanged) -> tuple[int, i
     columns = sum(len(own.cells) * own.columns for own in mapped)
     kept = sum(own.bytes for own in mapped) + joined.bytes
     return sum(len(own.numbers) for own in mapped), columns, kept
-
-
-def _own_units(kinds: Sequence[Kind]) -> Array | None:
-    """Those that all cells with functions of their own have."""
-    own = next((kind.own_units for kind in kinds if kind.own_units is not None), np.zeros(0))
-    return next((units for units in processes.gathered("units", own) if len(units)), None)
-
-
-def owned(system: CellSystem, order: Order) -> CellSystem:
-    """The system with statements in the cells of this process only."""
-    if processes.alone():
-        return system
-    mine = order.owners == processes.index()
-    parts = [(part, mine[part.members]) for part in system.asked]
-    return replace(system, asked=tuple(part.of(own) for part, own in parts if own.any()))
-
-
-def fingerprint(system: CellSystem) -> bytes:
-    """Of what all processes must agree on: the cells and all numbers of the statements."""
-    cells, parts = system.cells, (*system.asked, *(p for s in system.sums for p in s.parts))
-    tables = [c for part in parts for c in part.symbol.values()]
-    return digest(
-        *(np.ascontiguousarray(x).tobytes() for x in (cells.centres, cells.half_widths)),
-        *(np.ascontiguousarray(x).tobytes() for x in (system.right, *tables)),
-    )
 
 
 def _shelve(

@@ -6,7 +6,6 @@ processes each goes its own part of the way, and hands over what another one goe
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,9 +13,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from tessella.cells.block import Block
 from tessella.cells.joining import Order, Stage
-from tessella.cells.joins import Join, Making
+from tessella.cells.joins import Climb, Join
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.shelf import Shelf, size_in_bytes
 from tessella.cells.solvers import Merging
@@ -24,7 +22,6 @@ from tessella.cells.whole import Whole, join_last
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
-from tessella.machine.threads import in_parallel
 
 EXACT = 1e-13
 """Relative residual of the exchange that is left as it is."""
@@ -343,10 +340,6 @@ def _norms(parts: Sequence[Array | None], several: tuple[int, ...]) -> Array:
     return np.sqrt(processes.total("norms", own))
 
 
-def _make(work: tuple[Making, slice]) -> None:
-    work[0].make(work[1])
-
-
 def merge(
     order: Order,
     leaves: Sequence[Maps | None],
@@ -355,74 +348,22 @@ def merge(
     shelf: Shelf | None = None,
 ) -> Merged:
     """Join everything; `leaves` are the maps of the stages of single cells."""
-    merging = _Merging(order, leaves, distinct, shelf)
+    climb = Climb(order, leaves, distinct, shelf)
     mine = {i for i, stage in enumerate(order.stages) if stage.owner == processes.index()}
     below = mine - order.above
     with processes.in_unison("joins"):
         for level in order.levels[:-1]:
-            merging.join([i for i in level if i in below])
+            climb.join([i for i in level if i in below])
     for i in range(len(order.stages) - 1):
         if i in order.above and i in mine:
-            merging.join([i])
-        merging.hand(i)
-    last = len(order.stages) - 1
-    whole = merging.last(last, weights) if last in mine else None
+            climb.join([i])
+        climb.hand(i)
+    whole, last = None, order.stages[-1]
+    if last.owner == processes.index():
+        pair = climb.maps[last.left], climb.maps[last.right]
+        whole = join_last(*pair, distinct[-1].pairs, last, weights)
     loose = processes.agreed("whole", float(whole is not None and whole.undetermined))
     return Merged(
-        order, tuple(leaves), tuple(distinct), tuple(merging.joins), whole, bool(loose),
-        merging.reused,
+        order, tuple(leaves), tuple(distinct), tuple(climb.joins), whole, bool(loose),
+        climb.reused,
     )  # fmt: skip
-
-
-class _Merging:
-    """Maps and joins on their way up."""
-
-    def __init__(
-        self,
-        order: Order,
-        leaves: Sequence[Maps | None],
-        distinct: Sequence[Distinct],
-        shelf: Shelf | None,
-    ) -> None:
-        self.order, self.distinct, self.shelf, self.reused = order, distinct, shelf, 0
-        self.maps = {i: own for i, own in enumerate(leaves) if own is not None}
-        self.joins: list[Join | None] = [None] * len(order.stages)
-        pairs = [(s.left, s.right) for s in order.stages if s.cells is None]
-        self.uses = Counter(child for pair in pairs for child in pair)
-
-    def join(self, level: Sequence[int]) -> None:
-        """Stages whose children are all there, at once."""
-        stages, maps, distinct = self.order.stages, self.maps, self.distinct
-        sizes = [(distinct[i].count, *stages[i].numbers_left) for i in level]
-        blocks = Block(sum(n * T for n, T, _ in sizes)), Block(sum(n * x for n, _, x in sizes))
-        making = {}
-        for i in level:
-            pair = maps[stages[i].left], maps[stages[i].right]
-            making[i] = Making(stages[i], pair, distinct[i].pairs, blocks, self.shelf)
-        work = [(own, piece) for own in making.values() for piece in own.pieces()]
-        work.sort(key=lambda one: -one[0].stage.flops)
-        flops = sum(len(own.fresh) * own.stage.flops for own in making.values())
-        in_parallel(_make, work, flops)
-        for i, own in making.items():
-            maps[i], self.joins[i] = own.maps(), own.found.join
-            self.reused += own.reused
-        for child in (child for i in level for child in (stages[i].left, stages[i].right)):
-            self.uses[child] -= 1
-            if not self.uses[child]:
-                maps.pop(child)
-
-    def hand(self, i: int) -> None:
-        """A map to the process that goes on with it."""
-        to, owner = self.order.handed.get(i), self.order.stages[i].owner
-        if to is not None and owner == processes.index():
-            own = self.maps.pop(i)
-            name = np.frombuffer(own.names[0] if own.names else b"", dtype=np.uint8)
-            processes.send(to, "map", own.T, own.E, name)
-        elif to == processes.index():
-            T, E, said = processes.receive(owner, "map")
-            self.maps[i] = Maps(T, E, (said.tobytes(),))
-
-    def last(self, i: int, weights: Array) -> Whole:
-        stage = self.order.stages[i]
-        pair = self.maps[stage.left], self.maps[stage.right]
-        return join_last(*pair, self.distinct[i].pairs, stage, weights)

@@ -22,8 +22,9 @@ LAST_WORDS = 30.0
 """Seconds that others have to end by themselves when one has failed."""
 
 
-def launch(number: int, command: Sequence[str]) -> int:
-    """Run a command in so many processes that find each other; the first bad exit status, or 0."""
+def launch(number: int, command: Sequence[str], most: int = CORES) -> int:
+    """Run a command in so many processes that find each other, on all cores or at most so many of
+    them each; the first bad exit status, or 0."""
     if number < 1:
         raise ValueError(f"the number of processes must be at least 1, got {number}")
     with socket.create_server(("127.0.0.1", 0)) as free:
@@ -37,10 +38,10 @@ def launch(number: int, command: Sequence[str]) -> int:
                 "JAX_NUM_PROCESSES": str(number),
                 "JAX_PROCESS_ID": str(index),
                 CHILD: str(index),
-                "OMP_NUM_THREADS": str(max(1, CORES // number)),
+                "OMP_NUM_THREADS": str(max(1, min(most, CORES // number))),
             }
             if cores:
-                os.sched_setaffinity(0, _share(cores, number, index))  # inherited
+                os.sched_setaffinity(0, _share(cores, number, index, most))  # inherited
             started.append(subprocess.Popen(command, env={**os.environ, **own}))
         return _watched(started)
     finally:
@@ -52,11 +53,12 @@ def launch(number: int, command: Sequence[str]) -> int:
                 one.wait()
 
 
-def _share(cores: Sequence[int], number: int, index: int) -> set[int]:
+def _share(cores: Sequence[int], number: int, index: int, most: int) -> set[int]:
     """The cores of one process; fewer cores than processes are shared."""
     if number >= len(cores):
         return {cores[index % len(cores)]}
-    return set(cores[len(cores) * index // number : len(cores) * (index + 1) // number])
+    first, end = (len(cores) * i // number for i in (index, index + 1))
+    return set(cores[first : min(end, first + most)])
 
 
 def _watched(started: Sequence[subprocess.Popen[bytes]]) -> int:
