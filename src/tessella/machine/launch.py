@@ -18,7 +18,7 @@ from tessella.machine.threads import CORES
 CHILD = "TESSELLA_PROCESS"
 """Set in processes that were started here."""
 
-LAST_WORDS = 30.0
+LAST_WORDS = 10.0
 """Seconds that others have to end by themselves when one has failed."""
 
 

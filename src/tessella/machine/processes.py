@@ -41,7 +41,7 @@ def distributed(
     number: int | None = None,
     index: int | None = None,
     *,
-    silence: float = 45.0,
+    silence: float = 30.0,
 ) -> None:
     """Let all processes that run this script solve together.
 
