@@ -20,6 +20,7 @@ PAGES = {
     "docs/usage.md": "usage",
     "docs/accuracy.md": "accuracy",
     "docs/speed.md": "speed",
+    "docs/scaling.md": "scaling",
     "docs/paper.md": "paper",
     "docs/architecture.md": "architecture",
     "results/REPRODUCTION.md": "reproduction",

@@ -30,6 +30,7 @@ from tessella.linalg.iterative.krylov import CG, LSMR, LSQR
 from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine.compiled import keep_compiled as _keep_compiled
+from tessella.machine.processes import distributed
 from tessella.overlap.basis import Basis, Fields, Multilevel
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
@@ -144,6 +145,7 @@ __all__ = [
     "Unfiltered",
     "__version__",
     "branch",
+    "distributed",
     "eigs",
     "factor",
     "fbpinn",

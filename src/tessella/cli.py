@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -100,12 +101,18 @@ def solve(
         Path | None,
         typer.Option(help="pinn, fbpinn: keep the training's state in this file, go on from it"),
     ] = None,
+    processes: Annotated[
+        int,
+        typer.Option(help="share subdomains side by side among so many processes of this machine"),
+    ] = 1,
 ) -> None:
     """Solve one problem of the gallery and report."""
     from tessella import gallery
+    from tessella.machine.processes import index
 
     _check_targets(json_file, plot, save, checkpoint, animate)
     entry = gallery.get(name)
+    _share(processes)
     changes = dict(parse_setting(text) for text in settings or [])
     if slabs is not None and (condition or checkpoint is not None):
         raise ValueError("a march has no condition numbers and no checkpoints: leave out --slabs")
@@ -125,7 +132,20 @@ def solve(
                 preset, condition=condition or None, checkpoint=checkpoint, **common
             )
         interrupts.kept = "the report tells what was found until then"
-    _hand_over(solution, json_file, plot, save, animate)
+    if index() == 0:
+        _hand_over(solution, json_file, plot, save, animate)
+
+
+def _share(number: int) -> None:
+    """Start so many processes with the command that this one was given, or be one of them."""
+    from tessella.machine.launch import CHILD, launch
+    from tessella.machine.processes import distributed
+
+    if CHILD in os.environ:
+        distributed()
+    elif number != 1:
+        program = "from tessella.cli import main; main()"
+        raise typer.Exit(launch(number, [sys.executable, "-c", program, *sys.argv[1:]]))
 
 
 def _check_targets(

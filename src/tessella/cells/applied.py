@@ -57,7 +57,7 @@ class Applied:
     def __call__(self, g: Array) -> Array:
         with single_threaded_blas():
             answers, _ = self.factors.answers(*self.factors.system.split(self.right(g)))
-            unknowns = self.factors.unknowns(answers)
+            unknowns = self.factors.unknowns(answers, (g.shape[1],))
             values = [unknowns.of_rows(part) for part in self.parts]
             for made, y in zip(self.own, answers, strict=True):
                 for into, rows in zip(values, made, strict=False):

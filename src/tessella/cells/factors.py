@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tessella.cells.leaves import Known, Mapped, map_kinds
 from tessella.cells.maps import Maps, distinct_members, times_all
 from tessella.cells.merging import Merged, merge
 from tessella.cells.pivoted import Pivoted
+from tessella.cells.shares import Tally, fingerprint, owned, shared_units
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.space import Space
@@ -26,6 +28,7 @@ from tessella.cells.tiled import spaces
 from tessella.cells.unknowns import Unknowns
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
@@ -36,12 +39,15 @@ from tessella.problem.slabs import TIME
 
 @dataclass(frozen=True, repr=False)
 class CellFactors(FactoredCells):
-    """Cells mapped and joined: all that serves another right-hand side too."""
+    """Cells mapped and joined: all that serves another right-hand side too. Of several processes
+    each has the maps of its own cells."""
 
     space_of: np.ndarray
     kinds: tuple[Kind, ...]
     mapped: tuple[Mapped, ...]
+    own_units: Array | None
     joined: Merged | Exchanged
+    tally: Tally
 
     @property
     def solver(self) -> Merging | Exchange:
@@ -49,19 +55,19 @@ class CellFactors(FactoredCells):
 
     @property
     def distinct(self) -> int:
-        return len(self.kinds)
+        return self.tally.distinct
 
     @property
     def worst(self) -> float:
-        return max(float(np.max(own.condition)) for own in self.mapped)
+        return self.tally.worst
 
     @property
     def columns_kept(self) -> int:
-        return sum(len(own.cells) * own.columns for own in self.mapped)
+        return self.tally.columns
 
     @property
     def bytes(self) -> int:
-        return sum(own.bytes for own in self.mapped) + self.joined.bytes
+        return self.tally.bytes
 
     @property
     def trouble(self) -> float:
@@ -71,33 +77,47 @@ class CellFactors(FactoredCells):
         return self.joined.growth
 
     def solve(self, watch: Stopwatch, watching: Watching) -> Found:
+        begun = processes.sent_bytes()
         with watch.phase("solve"), single_threaded_blas():
             right = self.system.split(self.system.right)
             answers, result = self.answers(*right)
-            unknowns = self.unknowns(answers)
+            unknowns = self.unknowns(answers, ())
             a = unknowns.coefficients()
         with watch.phase("measure"), single_threaded_blas():
             missed = self.residuals(unknowns, answers, *right)
             residual = {name: float(one) for name, one in missed.items()}
-            apart = jumps(unknowns)
-        return Found(a, result, residual, apart)
+            apart = jumps(unknowns, self.joined.order.owners)
+        return Found(a, result, residual, apart, self._traffic(begun))
+
+    def _traffic(self, begun: int) -> str:
+        """What several processes have sent each other to join cells and to solve."""
+        if processes.alone():
+            return ""
+        own = np.array([processes.sent_bytes() - begun])
+        solving = int(processes.total("sent", own)[0])
+        return (
+            f"{processes.number()} processes sent {self.tally.sent:,} bytes to join and "
+            f"{solving:,} to solve"
+        )
 
     def many(self, right: Array) -> Many:
         with single_threaded_blas():
             own = self.system.split(right)
             answers, result = self.answers(*own)
-            unknowns = self.unknowns(answers)
+            unknowns = self.unknowns(answers, right.shape[:-1])
             missed = self.residuals(unknowns, answers, *own)
             return Many(unknowns.coefficients(), result, missed)
 
     def answers(self, h: Sequence[Array], values: Array) -> tuple[list[Array], SolverResult]:
         """What the cells of every family answer to right-hand sides (see `CellSystem.split`) and to
         what comes in."""
-        system, order, several = self.system, self.joined.order, values.shape[:-1]
-        b = projected(system, self.spaces, self.space_of, h)
+        system, h = self._own, self._of_own(h)
+        order, several = self.joined.order, values.shape[:-1]
+        b = projected(system, self.spaces, self.space_of, h, several)
         answers = [own.start(b, system.asked, h) for own in self.mapped]
         places = [order.place[own.cells].T for own in self.mapped]
-        n, leaves = len(system.sums), [s if s.cells is not None else None for s in order.stages]
+        n, me = len(system.sums), processes.index()
+        leaves = [s if s.cells is not None and s.owner == me else None for s in order.stages]
         c = [
             None if s is None else np.zeros((s.count, *several, sum(s.sizes.given))) for s in leaves
         ]
@@ -120,19 +140,20 @@ class CellFactors(FactoredCells):
             return self._transposed(a)
 
     def _transposed(self, a: Array) -> Array:
-        system, order = self.system, self.joined.order
-        widest = max(space.columns for space in self.spaces) + system.enriching.count
-        like = (self.system, self.spaces, self.space_of)
-        rows = Unknowns.of_coefficients(a, *like, widest, self._own_units).rows
+        system, order, me = self._own, self.joined.order, processes.index()
+        like = (system, self.spaces, self.space_of)
+        rows = Unknowns.of_coefficients(a, *like, self._widest, self.own_units).rows
         answers = [own.of_unknowns(rows) for own in self.mapped]
         places = [order.place[own.cells].T for own in self.mapped]
         taken = [
-            None if s.cells is None else np.zeros((s.count, len(a), sum(s.sizes.taken)))
+            np.zeros((s.count, len(a), sum(s.sizes.taken)))
+            if s.cells is not None and s.owner == me
+            else None
             for s in order.stages
         ]
         for own, (stage, at), y in zip(self.mapped, places, answers, strict=True):
             taken[int(stage[0])][at] = own.of_taking(y)  # type: ignore[index]
-        given, sums = self.joined.transposed(taken)
+        given, sums = self.joined.transposed(taken, (len(a),))
         rows = np.zeros_like(rows)
         pivoted = []
         for own, (stage, at), y in zip(self.mapped, places, answers, strict=True):
@@ -147,37 +168,77 @@ class CellFactors(FactoredCells):
         values = Unknowns(*like, rows).of_statements()
         for one, y in pivoted:
             one.put_values(y, system.asked, values)
-        flat = [own.swapaxes(0, 1).reshape(len(a), -1) for own in values]
+        flat = [own.swapaxes(0, 1).reshape(len(a), -1) for own in self._of_all(values)]
         return np.concatenate([*flat, sums], axis=1)
 
     @property
-    def _own_units(self) -> Array | None:
-        return next((kind.own_units for kind in self.kinds if kind.own_units is not None), None)
+    def _widest(self) -> int:
+        """The most unknowns of a cell."""
+        return max(space.columns for space in self.spaces) + self.system.enriching.count
 
-    def unknowns(self, answers: Sequence[Array]) -> Unknowns:
-        found = [own.unknowns(y) for own, y in zip(self.mapped, answers, strict=True)]
-        several, widest = found[0].shape[1:-1], max(x.shape[-1] for x in found)
-        rows = np.zeros((self.system.cells.count, *several, widest))
-        for own, x in zip(self.mapped, found, strict=True):
+    @cached_property
+    def _members(self) -> list[np.ndarray]:
+        """Of every statement's rows, which of its members are cells of this process."""
+        mine = self.joined.order.owners == processes.index()
+        return [mine[part.members] for part in self.system.asked]
+
+    @cached_property
+    def _own(self) -> CellSystem:
+        """The system, with statements in the cells of this process only."""
+        return owned(self.system, self.joined.order)
+
+    def _of_own(self, h: Sequence[Array]) -> Sequence[Array]:
+        """The right-hand sides of those."""
+        if processes.alone():
+            return h
+        return [x[mine] for x, mine in zip(h, self._members, strict=True) if mine.any()]
+
+    def _of_all(self, values: list[Array]) -> list[Array]:
+        """The other way: what all processes found."""
+        if processes.alone():
+            return values
+        found, own = [], iter(values)
+        for part, mine in zip(self.system.asked, self._members, strict=True):
+            every = np.zeros((len(mine), *values[0].shape[1:-1], len(part.slot)))
+            if mine.any():
+                every[mine] = next(own)
+            found.append(processes.total("values", every))
+        return found
+
+    def unknowns(self, answers: Sequence[Array], several: tuple[int, ...]) -> Unknowns:
+        """Those of all cells; what other processes found is sent here."""
+        rows = np.zeros((self.system.cells.count, *several, self._widest))
+        for own, y in zip(self.mapped, answers, strict=True):
+            x = own.unknowns(y)
             rows[own.cells, ..., : x.shape[-1]] = x
-        return Unknowns(self.system, self.spaces, self.space_of, rows, self._own_units)
+        if not processes.alone():
+            owners = self.joined.order.owners
+            parts = processes.gathered("unknowns", rows[owners == processes.index()])
+            for owner, x in enumerate(parts):
+                rows[owners == owner] = x
+        return Unknowns(self._own, self.spaces, self.space_of, rows, self.own_units)
 
     def residuals(
         self, unknowns: Unknowns, answers: Sequence[Array], h: Sequence[Array], sums: Array
     ) -> dict[str, Array]:
         """Root mean square of what every statement misses, in its own units, for every right-hand
         side."""
-        system = self.system
+        system, h, nothing = self._own, self._of_own(h), np.zeros(sums.shape[:-1])
         values = unknowns.of_statements()
         for own, y in zip(self.mapped, answers, strict=True):
             if isinstance(own, Pivoted):
                 own.put_values(y, system.asked, values)
-        squares: dict[str, Array] = {}
+        squares: dict[str, Array] = {part.name: nothing for part in self.system.asked}
         for part, found, given in zip(system.asked, values, h, strict=True):
             found -= given
             missed = np.einsum("i...j,i...j,i->...", found, found, 1 / part.unit)
-            squares[part.name] = squares.get(part.name, 0.0) + missed
-        got = sum((own.total(unknowns.rows) for own in self.mapped if system.sums), start=-sums)
+            squares[part.name] = squares[part.name] + missed
+        every = processes.total("residuals", np.array(list(squares.values())))
+        squares = dict(zip(squares, every, strict=True))
+        if system.sums:
+            none = np.zeros(sums.shape)
+            got = sum((own.total(unknowns.rows) for own in self.mapped), start=none)
+            got = processes.total("sums", got) - sums
         for i, total in enumerate(system.sums):
             missed = (got[..., i] * total.size) ** 2
             squares[total.name] = squares.get(total.name, 0.0) + missed
@@ -185,10 +246,13 @@ class CellFactors(FactoredCells):
 
 
 def projected(
-    system: CellSystem, spaces: Sequence[Space], space_of: np.ndarray, h: Sequence[Array]
+    system: CellSystem,
+    spaces: Sequence[Space],
+    space_of: np.ndarray,
+    h: Sequence[Array],
+    several: tuple[int, ...],
 ) -> Array:
     """M^T h of every cell, (J, largest r), or (J, k, largest r) for several h."""
-    several = h[0].shape[1:-1]
     b = np.zeros((system.cells.count, *several, max(space.columns for space in spaces)))
     for part, given in zip(system.asked, h, strict=True):
         if not np.any(given):
@@ -234,19 +298,24 @@ def factor_cells(
             f"know: use solver='auto', {' or '.join(map(repr, CELL_SOLVERS))}"
         )
     with single_threaded_blas():
-        on_device = device_factors(system, rule.sigma, solver, progress)
-        if on_device is not None:
-            return on_device
+        if processes.alone():
+            on_device = device_factors(system, rule.sigma, solver, progress)
+            if on_device is not None:
+                return on_device
+        else:
+            processes.same("the problem", fingerprint(system))
         orders = system.orders
         space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
         best: CellFactors | None = None
+        least = math.inf
         for tuning in TUNINGS:
             own = system if tuning == 1.0 else retuned(system, tuning)
             found = _factored(own, space_of, made, rule.sigma, solver, progress, shelf)
-            if best is None or found.trouble < best.trouble:
-                best = found if tuning == 1.0 else _tuned(found, tuning)
-            if best.trouble < MAGNIFIED:
-                loose = isinstance(best.joined, Merged) and best.joined.whole.undetermined
+            trouble = processes.largest("trouble", found.trouble)
+            if best is None or trouble < least:
+                best, least = (found if tuning == 1.0 else _tuned(found, tuning)), trouble
+            if least < MAGNIFIED:
+                loose = isinstance(best.joined, Merged) and best.joined.undetermined
                 return best.noted(UNDETERMINED) if loose else best
     assert best is not None
     return best.noted("some subdomains are hardly determined by what comes in")
@@ -273,17 +342,21 @@ def _factored(
     shelf: Shelf | None,
 ) -> CellFactors:
     """Maps of all cells, and the way they are joined."""
-    kinds = find_kinds(system, space_of, made, shelf is not None)
+    begun = processes.sent_bytes()
+    plan = system.cells.order(system.faces, system.crossings, system.ports)
+    own = owned(system, plan)
+    mine = plan.owners == processes.index()
+    kinds = find_kinds(own, space_of, made, shelf is not None, mine)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
     axes = system.problem.domain.axes
     waves = TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
-    mapped = map_kinds(kinds, system.asked, sigma, known, waves)
-    check_finite(system, mapped)
+    with processes.in_unison("maps"):
+        mapped = map_kinds(kinds, own.asked, sigma, known, waves)
+        check_finite(system, mapped)
     if shelf is not None:
         _shelve(shelf, kinds, mapped, known)
     if progress is not None:
         progress(len(kinds), 2 * len(kinds), 1.0)
-    plan = system.cells.order(system.faces, system.crossings, system.ports)
     maps, which = _leaf_maps(plan, kinds, mapped)
     distinct = distinct_members(plan, which)
     note = ""
@@ -294,11 +367,12 @@ def _factored(
         )
     if solver is None:
         solver, note = chosen(plan, distinct, bool(system.sums))
-    require(
-        int(joining_bytes(plan, distinct, solver)),
-        f"joining {system.cells.count:,} subdomains by {solver.name}",
-        "use fewer subdomains or features, or a lower trace_degree",
-    )
+    with processes.in_unison("memory"):
+        require(
+            int(joining_bytes(plan, distinct, solver)),
+            f"joining {system.cells.count:,} subdomains by {solver.name}",
+            "use fewer subdomains or features, a lower trace_degree, or more processes",
+        )
     joined: Merged | Exchanged
     if isinstance(solver, Exchange):
         joined = Exchanged(plan, solver, tuple(maps), tuple(distinct))
@@ -306,9 +380,21 @@ def _factored(
         weights = np.array([total.weight for total in system.sums])
         joined = merge(plan, maps, distinct, weights, shelf)
     again = sum(one is not None for one in known)
+    sent = processes.sent_bytes() - begun
+    numbers = processes.total("tally", np.array([again, *_tally(mapped, joined), sent]))
+    worst = max((float(np.max(own.condition)) for own in mapped), default=1.0)
+    again, *counts = map(int, numbers)
+    tally = Tally(counts[0], counts[1], counts[2], counts[3], processes.largest("worst", worst))
     return CellFactors(
-        system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped), joined
-    )
+        system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped),
+        shared_units(kinds), joined, tally,
+    )  # fmt: skip
+
+
+def _tally(mapped: Sequence[Mapped], joined: Merged | Exchanged) -> tuple[int, int, int]:
+    columns = sum(len(own.cells) * own.columns for own in mapped)
+    kept = sum(own.bytes for own in mapped) + joined.bytes
+    return sum(len(own.numbers) for own in mapped), columns, kept
 
 
 def _shelve(

@@ -12,10 +12,11 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from tessella.cells.joining import Order
+from tessella.cells.joining import Order, Stage
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.solvers import Exchange, Merging
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.memory import available_bytes, gib
 
@@ -34,11 +35,13 @@ def chosen(
 ) -> tuple[Merging | Exchange, str]:
     """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
     Sums and open ports (`bound`) can only be merged."""
-    joins = [(s, own) for s, own in zip(order.stages, distinct, strict=True) if s.cells is None]
+    joins = _joins(order, distinct)
     seconds = sum(len(own.pairs) * stage.flops for stage, own in joins) / RATE
     size = joining_bytes(order, distinct, Merging())
+    filled = size / (0.6 * available_bytes())
+    seconds, size, filled = (processes.largest("plan", x) for x in (seconds, size, filled))
     plan = f"about {gib(int(size))} and {seconds:.1g} s"
-    if bound or (size < 0.6 * available_bytes() and seconds < PATIENCE):
+    if bound or (filled < 1 and seconds < PATIENCE):
         return Merging(), f"direct: {plan}"
     return Exchange(), f"iterative, because merging would need {plan}"
 
@@ -48,8 +51,13 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     GMRES keeps."""
     if isinstance(solver, Exchange):
         return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
-    stages = zip(order.stages, distinct, strict=True)
-    return sum(len(own.pairs) * stage.bytes for stage, own in stages if stage.cells is None)
+    return sum(len(own.pairs) * stage.bytes for stage, own in _joins(order, distinct))
+
+
+def _joins(order: Order, distinct: Sequence[Distinct]) -> list[tuple[Stage, Distinct]]:
+    """Those of this process."""
+    me, stages = processes.index(), zip(order.stages, distinct, strict=True)
+    return [(s, own) for s, own in stages if s.cells is None and s.owner == me]
 
 
 VECTORS = 8
@@ -82,19 +90,27 @@ class Exchanged:
         taken one after the other."""
         if values.ndim > 1:
             return self._each(c, sums, values)
-        x, result = self._iterated(self._exchange, gathered_outputs(self.order, c))
+        x, result = self._iterated(
+            self._exchange, processes.total("right", gathered_outputs(self.order, c))
+        )
         taken = [np.zeros((0, 0)) if place is None else x[place] for place in self.order.taken]
         return taken, result
 
-    def transposed(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+    def transposed(
+        self, taken: Sequence[Array | None], several: tuple[int, ...]
+    ) -> tuple[list[Array | None], Array]:
         """The transpose of `solve`, one after the other: from `in` (members, k, in) to c."""
         order = self.order
-        right = np.zeros((next(x.shape[1] for x in taken if x is not None), order.size))
+        right = np.zeros((*several, order.size))
         for place, own in zip(order.taken, taken, strict=True):
             if place is not None and own is not None:
                 put(right, place, own)
+        right = processes.total("right", right)
         x = np.stack([self._iterated(self._exchange_back, own)[0] for own in right])
-        given = [None if place is None else taken_from(x, place) for place in order.given]
+        given = [
+            None if place is None or own is None else taken_from(x, place)
+            for place, own in zip(order.given, taken, strict=True)
+        ]
         return given, np.zeros((len(x), 0))
 
     def _iterated(
@@ -142,14 +158,14 @@ class Exchanged:
             None if own is None or mine is None else one.times(own.T, mine)
             for own, one, mine in zip(self.maps, self.distinct, taken, strict=True)
         ]
-        return np.asarray(x.ravel() - gathered_outputs(order, outs))
+        return np.asarray(x.ravel() - processes.total("exchange", gathered_outputs(order, outs)))
 
     def _exchange_back(self, x: Array) -> Array:
         """The transpose of that."""
-        order, found = self.order, x.ravel().copy()
+        order, found = self.order, np.zeros(x.size)
         for into, place, own, one in zip(
             order.taken, order.given, self.maps, self.distinct, strict=True
         ):
             if into is not None and place is not None and own is not None:
-                found[into] -= one.times(own.T.transpose(0, 2, 1), x.ravel()[place])
-        return found
+                found[into] = one.times(own.T.transpose(0, 2, 1), x.ravel()[place])
+        return np.asarray(x.ravel() - processes.total("exchange", found))

@@ -3,6 +3,9 @@
 A cell has ports, its parts of faces with a neighbour beyond. Joining two groups of cells closes the
 ports between them; the others are the ports of what they make. Steps that close the same ports of
 groups that are alike are made at once, and those with the same numbers only once.
+
+Several processes share the tree: each has one of the groups that the first halvings make, with all
+below it, and what lies above belongs to the first of those it joins.
 """
 
 from __future__ import annotations
@@ -70,6 +73,7 @@ class Stage:
     """Joins that are alike: `left` and `right` are stages, `members` which of theirs are joined.
 
     closed  positions of the ports that are closed, of the left and of the right one
+    owner   the process whose it is
     A stage without children consists of single cells.
     """
 
@@ -80,6 +84,7 @@ class Stage:
     children: tuple[Sizes, Sizes] | None = None
     members: list[tuple[int, int]] = field(default_factory=list)
     cells: list[int] | None = None
+    owner: int = 0
 
     @property
     def count(self) -> int:
@@ -199,6 +204,35 @@ class Order:
         return np.array(self.places, dtype=np.int64).reshape(-1, 2)
 
     @cached_property
+    def owners(self) -> np.ndarray:
+        """The process of every cell, (J,)."""
+        return np.array([stage.owner for stage in self.stages])[self.place[:, 0]]
+
+    @cached_property
+    def handed(self) -> dict[int, int]:
+        """Stages that another process goes on with, and which; they have one member."""
+        joins = [stage for stage in self.stages if stage.cells is None]
+        return {s.right: s.owner for s in joins if self.stages[s.right].owner != s.owner}
+
+    @cached_property
+    def above(self) -> set[int]:
+        """Stages that join what several processes have."""
+        found: set[int] = set()
+        for i, s in enumerate(self.stages):
+            if s.cells is None and (s.right in self.handed or {s.left, s.right} & found):
+                found.add(i)
+        return found
+
+    @cached_property
+    def crossing(self) -> np.ndarray:
+        """Where in that vector one process takes what another one gives."""
+        by, to = np.full(self.size, -1), np.full(self.size, -1)
+        for stage, taken, given in zip(self.stages, self.taken, self.given, strict=True):
+            if taken is not None and given is not None:
+                to[taken], by[given] = stage.owner, stage.owner
+        return np.flatnonzero((by != to) & (by >= 0) & (to >= 0))
+
+    @cached_property
     def levels(self) -> list[list[int]]:
         """The numbers of stages that join those of levels before; the last one is alone."""
         height = [0] * len(self.stages)
@@ -224,9 +258,10 @@ def order(
     high: np.ndarray,
     ports: Sequence[Sequence[Port]],
     faces: Sequence[Face],
+    processes: int = 1,
 ) -> Order:
-    """Join cells with these corners (J, d), in whole numbers."""
-    return _Ordering(low, high, ports, faces).made()
+    """Join cells with these corners (J, d), in whole numbers; several processes share them."""
+    return _Ordering(low, high, ports, faces).made(range(processes))
 
 
 class _Ordering:
@@ -243,8 +278,8 @@ class _Ordering:
         self.known: dict[object, int] = {}
         self.places: dict[int, tuple[int, int]] = {}
 
-    def made(self) -> Order:
-        self._whole()
+    def made(self, owners: range) -> Order:
+        self._whole(owners)
         places = tuple(self.places[j] for j in range(len(self.low)))
         starts = stack_ports([f.up + f.down for f in self.faces])
         ends = [self._ends(stage, starts) for stage in self.stages]
@@ -268,7 +303,7 @@ class _Ordering:
             given.append(np.concatenate([none, *(b for _, b in parts)]))
         return np.array(taken), np.array(given)
 
-    def _whole(self) -> None:
+    def _whole(self, owners: range) -> None:
         """The last join closes every connected piece: each may need sums to be determined."""
         ends = np.array([f[:2] for f in self.faces if min(f[:2]) >= 0]).reshape(-1, 2).T
         count = len(self.low)
@@ -276,7 +311,8 @@ class _Ordering:
         pieces, piece = scipy.sparse.csgraph.connected_components(joined, directed=False)
         parts = [self._halved(np.flatnonzero(piece == k)) for k in range(pieces)]
         below, above = (np.sort(np.concatenate(own)) for own in zip(*parts, strict=True))
-        groups = [self.join(cells) for cells in (below, above) if len(cells)]
+        halves = zip((below, above), _shared(owners), strict=True)
+        groups = [self.join(cells, own) for cells, own in halves if len(cells)]
         if len(groups) == 2:
             self._pair(*groups)
 
@@ -286,11 +322,11 @@ class _Ordering:
         below, above = _halves(self.low[cells], self.high[cells])
         return cells[below], cells[above]
 
-    def join(self, cells: np.ndarray) -> _Group:
+    def join(self, cells: np.ndarray, owners: range) -> _Group:
         if len(cells) == 1:
-            return self._single(int(cells[0]))
-        below, above = self._halved(cells)
-        return self._pair(self.join(below), self.join(above))
+            return self._single(int(cells[0]), owners[0])
+        (below, above), (first, second) = self._halved(cells), _shared(owners)
+        return self._pair(self.join(below, first), self.join(above, second))
 
     def _sizes(self, ports: Sequence[Port]) -> Sizes:
         own = [(self.faces[f].down, self.faces[f].up)[:: 1 if side else -1] for f, side in ports]
@@ -303,10 +339,10 @@ class _Ordering:
         number = self.known[key]
         return number, self.stages[number]
 
-    def _single(self, cell: int) -> _Group:
+    def _single(self, cell: int, owner: int) -> _Group:
         ports = self.ports[cell]
         sizes = self._sizes(ports)
-        number, stage = self._stage(("cell", sizes), Stage(sizes, cells=[]))
+        number, stage = self._stage(("cell", sizes, owner), Stage(sizes, cells=[], owner=owner))
         assert stage.cells is not None
         self.places[cell] = (number, len(stage.cells))
         stage.cells.append(cell)
@@ -326,10 +362,19 @@ class _Ordering:
         self, a: _Group, b: _Group, closed: tuple[tuple[int, int], ...], rest: list[Port]
     ) -> _Group:
         children = self.stages[a.stage].sizes, self.stages[b.stage].sizes
-        fresh = Stage(self._sizes(rest), a.stage, b.stage, closed, children)
+        owner = self.stages[a.stage].owner
+        fresh = Stage(self._sizes(rest), a.stage, b.stage, closed, children, owner=owner)
         number, stage = self._stage((a.stage, b.stage, closed), fresh)
         stage.members.append((a.number, b.number))
         return _Group(number, len(stage.members) - 1, tuple(rest))
+
+
+def _shared(owners: range) -> tuple[range, range]:
+    """Processes for both halves of a group; a single one has both."""
+    if len(owners) == 1:
+        return owners, owners
+    middle = len(owners) // 2
+    return owners[:middle], owners[middle:]
 
 
 def _halves(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

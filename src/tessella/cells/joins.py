@@ -12,6 +12,7 @@ and 2 the other ports of A and of B, exchange in_A3 = out_B3 and in_B3 = out_A3,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
@@ -20,11 +21,13 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells.block import Block
-from tessella.cells.joining import Arrangement, Stage
-from tessella.cells.maps import Maps, runs
+from tessella.cells.joining import Arrangement, Order, Stage
+from tessella.cells.maps import Distinct, Maps, runs
 from tessella.cells.shelf import Shelf
 from tessella.linalg.lapack import invert
+from tessella.machine import processes
 from tessella.machine.arrays import Array
+from tessella.machine.threads import in_parallel
 
 TOGETHER, WORTH = 8, 8e6
 """Joins that are made in one call of batched products: at most so many, and about so many flops."""
@@ -160,3 +163,56 @@ class Making:
                 if self.names[i]:
                     self.shelf.put_join(self.names[i], self.found.copied(i))
         return Maps(self.found.T, self.found.E, self.names)
+
+
+def _make(work: tuple[Making, slice]) -> None:
+    work[0].make(work[1])
+
+
+class Climb:
+    """Maps and joins on their way up a tree."""
+
+    def __init__(
+        self,
+        order: Order,
+        leaves: Sequence[Maps | None],
+        distinct: Sequence[Distinct],
+        shelf: Shelf | None,
+    ) -> None:
+        self.order, self.distinct, self.shelf, self.reused = order, distinct, shelf, 0
+        self.maps = {i: own for i, own in enumerate(leaves) if own is not None}
+        self.joins: list[Join | None] = [None] * len(order.stages)
+        pairs = [(s.left, s.right) for s in order.stages if s.cells is None]
+        self.uses = Counter(child for pair in pairs for child in pair)
+
+    def join(self, level: Sequence[int]) -> None:
+        """Stages whose children are all there, at once."""
+        stages, maps, distinct = self.order.stages, self.maps, self.distinct
+        sizes = [(distinct[i].count, *stages[i].numbers_left) for i in level]
+        blocks = Block(sum(n * T for n, T, _ in sizes)), Block(sum(n * x for n, _, x in sizes))
+        making = {}
+        for i in level:
+            pair = maps[stages[i].left], maps[stages[i].right]
+            making[i] = Making(stages[i], pair, distinct[i].pairs, blocks, self.shelf)
+        work = [(own, piece) for own in making.values() for piece in own.pieces()]
+        work.sort(key=lambda one: -one[0].stage.flops)
+        flops = sum(len(own.fresh) * own.stage.flops for own in making.values())
+        in_parallel(_make, work, flops)
+        for i, own in making.items():
+            maps[i], self.joins[i] = own.maps(), own.found.join
+            self.reused += own.reused
+        for child in (child for i in level for child in (stages[i].left, stages[i].right)):
+            self.uses[child] -= 1
+            if not self.uses[child]:
+                maps.pop(child)
+
+    def hand(self, i: int) -> None:
+        """A map to the process that goes on with it."""
+        to, owner = self.order.handed.get(i), self.order.stages[i].owner
+        if to is not None and owner == processes.index():
+            own = self.maps.pop(i)
+            name = np.frombuffer(own.names[0] if own.names else b"", dtype=np.uint8)
+            processes.send(to, "map", own.T, own.E, name)
+        elif to == processes.index():
+            T, E, said = processes.receive(owner, "map")
+            self.maps[i] = Maps(T, E, (said.tobytes(),))

@@ -3,6 +3,8 @@ on others at the points of the exchange."""
 
 from __future__ import annotations
 
+import json
+import math
 from collections.abc import Iterator
 
 import numpy as np
@@ -12,6 +14,7 @@ from tessella.cells.system import CellSystem
 from tessella.cells.tree import WHOLE
 from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.problem.operators import D, Identity
 from tessella.problem.problem import Problem
@@ -25,28 +28,47 @@ Fields = tuple[int, ...] | None
 """The unknowns that cross a face; None means all."""
 
 
-def jumps(unknowns: Unknowns) -> dict[str, dict[str, float]]:
-    """Root mean square and largest jump of u and of every normal derivative that is exchanged."""
+def jumps(unknowns: Unknowns, owners: np.ndarray | None = None) -> dict[str, dict[str, float]]:
+    """Root mean square and largest jump of u and of every normal derivative that is exchanged; a
+    process looks at the faces above its own cells (`owners`)."""
     found: dict[str, list[Array]] = {}
-    for name, apart in (*_on_whole_faces(unknowns), *_on_parts(unknowns)):
+    mine = None if owners is None or processes.alone() else owners == processes.index()
+    for name, apart in (*_on_whole_faces(unknowns, mine), *_on_parts(unknowns, mine)):
         found.setdefault(name, []).append(apart.ravel())
-    ordered = sorted(found, key=lambda n: (n.startswith("normal"), n))
+    own = {name: np.concatenate(parts) for name, parts in found.items()}
+    known = {
+        name: (float(np.sum(x**2)), x.size, float(np.max(np.abs(x)))) for name, x in own.items()
+    }
+    every = _of_all(known)
+    ordered = sorted(every, key=lambda n: (n.startswith("normal"), n))
     return {
-        name: {
-            "rms": float(np.sqrt(np.mean(np.concatenate(found[name]) ** 2))),
-            "max": float(np.max(np.abs(np.concatenate(found[name])))),
-        }
+        name: {"rms": math.sqrt(every[name][0] / every[name][1]), "max": every[name][2]}
         for name in ordered
     }
 
 
-def _on_whole_faces(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
+Known = dict[str, tuple[float, int, float]]
+"""By name the sum of squares, how many there are, and the largest."""
+
+
+def _of_all(own: Known) -> Known:
+    """What all processes found together."""
+    said = np.frombuffer(json.dumps(own).encode(), dtype=np.uint8)
+    found: Known = {}
+    for theirs in processes.gathered("jumps", said):
+        for name, (squares, count, most) in json.loads(theirs.tobytes()).items():
+            before = found.get(name, (0.0, 0, 0.0))
+            found[name] = before[0] + squares, before[1] + count, max(before[2], most)
+    return found
+
+
+def _on_whole_faces(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str, Array]]:
     """At a grid of points that all faces of one kind share."""
     system = unknowns.system
     cells = system.cells
     alike: dict[tuple[int, int, int, Fields], list[tuple[int, int]]] = {}
     for face in cells.faces:
-        if face.custom is None:
+        if face.custom is None and (mine is None or mine[face.below]):
             key = (face.axis, face.part_below, face.part_above, face.fields)
             alike.setdefault(key, []).append((face.below, face.above))
     d, inset = system.problem.domain.dimension, bool(system.enriching.count)
@@ -63,12 +85,12 @@ def _on_whole_faces(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
             yield name, apart - unknowns.on_slot(above, slot_a, field, table)
 
 
-def _on_parts(unknowns: Unknowns) -> Iterator[tuple[str, Array]]:
+def _on_parts(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str, Array]]:
     """At the points of parts of faces, all those across one axis together."""
     system = unknowns.system
     alike: dict[tuple[int, Fields], list[int]] = {}
     for number, face in enumerate(system.cells.faces):
-        if face.custom is not None:
+        if face.custom is not None and (mine is None or mine[face.below]):
             alike.setdefault((face.axis, face.fields), []).append(number)
     for (axis, only), numbers in alike.items():
         faces = [system.cells.faces[number] for number in numbers]

@@ -12,6 +12,7 @@ from tessella.cells.port import Port
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 
 
@@ -44,9 +45,14 @@ def labels(part: Asked) -> list[int]:
 
 
 def find_kinds(
-    system: CellSystem, space_of: np.ndarray, spaces: Sequence[Space], named: bool
+    system: CellSystem,
+    space_of: np.ndarray,
+    spaces: Sequence[Space],
+    named: bool,
+    wanted: np.ndarray,
 ) -> list[Kind]:
-    """Cells with the same numbers; `named` if others look for them by a digest of these."""
+    """Those of the wanted cells (J,) that have the same numbers; `named` if others look for them by
+    a digest of these."""
     count = system.cells.count
     sums = [part for total in system.sums for part in total.parts]
     at = np.full((len(system.asked), count), -1)
@@ -62,7 +68,8 @@ def find_kinds(
         columns.append(np.where(reached, np.arange(count) + 1, 0).tolist())
     known: dict[tuple[int, ...], list[int]] = {}
     for j, key in enumerate(zip(*columns, strict=True)):
-        known.setdefault(key, []).append(j)
+        if wanted[j]:
+            known.setdefault(key, []).append(j)
     kinds = []
     for (number, *_), own in known.items():
         j, space = own[0], spaces[number]
@@ -114,7 +121,8 @@ def _enriched(system: CellSystem, kinds: list[Kind], reached: np.ndarray) -> lis
         if reached[cell]:
             asked = [(system.asked[n], at) for n, at in kind.asked]
             own[i] = enriching.columns(cell, asked, kind.ports)
-    longest = np.max([np.linalg.norm(c, axis=0) for c in own.values()], axis=0)
+    lengths = [np.linalg.norm(c, axis=0) for c in own.values()] or [np.zeros(enriching.count)]
+    longest = np.max(processes.gathered("lengths", np.max(lengths, axis=0)), axis=0)
     units = 1 / np.where(longest > 0, longest, 1.0)
     found = []
     for i, kind in enumerate(kinds):

@@ -54,6 +54,8 @@ def map_kinds(
     waves: bool = False,
 ) -> list[Mapped]:
     """The maps of all kinds, those known already left as they are."""
+    if not kinds:
+        return []
     groups: dict[object, list[int]] = {}
     alone = []
     for i, kind in enumerate(kinds):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells.joining import Order
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 
 
@@ -87,6 +88,9 @@ def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> list[
     """Of all stages, given that of the single cells."""
     found: list[Distinct] = []
     for stage, own in zip(order.stages, leaves, strict=True):
+        if stage.owner != processes.index():
+            found.append(_one(stage.count))
+            continue
         if own is not None:
             count = int(own.max()) + 1
             found.append(Distinct(own, count, np.zeros((count, 2), dtype=np.int64)))
@@ -98,6 +102,11 @@ def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> list[
         which = np.array([known.setdefault(key, len(known)) for key in keys])
         found.append(Distinct(which, len(known), np.array(list(known))))
     return found
+
+
+def _one(count: int) -> Distinct:
+    """Of members of another process: those that are handed over are alone."""
+    return Distinct(np.zeros(count, dtype=np.int64), 1, np.zeros((1, 2), dtype=np.int64))
 
 
 def runs(numbers: Sequence[int], most: int) -> list[slice]:
@@ -114,7 +123,7 @@ def runs(numbers: Sequence[int], most: int) -> list[slice]:
 def gathered_outputs(order: Order, outs: Sequence[Array | None]) -> Array:
     """What all cells give, where others take it: a vector, or one for every right-hand side,
     (k, size)."""
-    several = next(own.shape[1:-1] for own in outs if own is not None)
+    several = next((own.shape[1:-1] for own in outs if own is not None), ())
     found = np.zeros((*several, order.size))
     for place, own in zip(order.given, outs, strict=True):
         if place is not None and own is not None:

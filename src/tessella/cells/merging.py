@@ -1,28 +1,27 @@
 """Cells joined by their maps, two and two up to the whole (see `joins`).
 
-T is made on the way up once; every right-hand side goes up as c and comes down as `in`.
+T is made on the way up once; every right-hand side goes up as c and comes down as `in`. Of several
+processes each goes its own part of the way, and hands over what another one goes on with.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from tessella.cells.block import Block
-from tessella.cells.joining import Order
-from tessella.cells.joins import Join, Making
+from tessella.cells.joining import Order, Stage
+from tessella.cells.joins import Climb, Join
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.shelf import Shelf, size_in_bytes
 from tessella.cells.solvers import Merging
 from tessella.cells.whole import Whole, join_last
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
+from tessella.machine import processes
 from tessella.machine.arrays import Array
-from tessella.machine.threads import in_parallel
 
 EXACT = 1e-13
 """Relative residual of the exchange that is left as it is."""
@@ -32,7 +31,9 @@ EXACT = 1e-13
 class Merged:
     """All joins of an order, ready for right-hand sides.
 
-    joins   per stage: what `_up` and `_down` need, None for single cells and for the last one
+    joins   per stage: what `_up` and `_down` need, None for single cells, for the last one, and for
+            those of other processes
+    whole   the last one, which process 0 has
     reused  joins that an earlier solve had made
     """
 
@@ -40,7 +41,8 @@ class Merged:
     leaves: tuple[Maps | None, ...]
     distinct: tuple[Distinct, ...]
     joins: tuple[Join | None, ...]
-    whole: Whole
+    whole: Whole | None
+    undetermined: bool
     reused: int
 
     solver: ClassVar[Merging] = Merging()
@@ -48,7 +50,8 @@ class Merged:
     @property
     def bytes(self) -> int:
         """Of what right-hand sides need."""
-        return sum(size_in_bytes(join) for join in self.joins) + self.whole.rows.nbytes
+        last = 0 if self.whole is None else self.whole.rows.nbytes
+        return sum(size_in_bytes(join) for join in self.joins) + last
 
     @property
     def growth(self) -> float:
@@ -67,39 +70,42 @@ class Merged:
         """`in` of all single cells, given their c (members, out), their parts of the sums
         (members, sums) and what these should be; per stage of single cells. For several right-hand
         sides at once these are (members, k, out), (members, k, sums) and (k, sums)."""
-        taken = self._once(c, sums, values)
-        size = _norms(taken)
+        taken, several = self._once(c, sums, values), values.shape[:-1]
+        size = _norms(taken, several)
         size = np.where(size > 0, size, 1.0)
         missed = self._missed(taken, c, sums, values)
-        error, last = float(np.max(_norms(missed[0]) / size)), np.inf
+        error, last = float(np.max(_norms(missed[0], several) / size)), np.inf
         while EXACT < error < last / 4:
             more = self._once(*missed)
             taken = [x + y for x, y in zip(taken, more, strict=True)]
             missed = self._missed(taken, c, sums, values)
-            error, last = float(np.max(_norms(missed[0]) / size)), error
+            error, last = float(np.max(_norms(missed[0], several) / size)), error
         return taken, SolverResult(None, 0, Stop.DIRECT, History(), error)
 
-    def transposed(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+    def transposed(
+        self, taken: Sequence[Array | None], several: tuple[int, ...]
+    ) -> tuple[list[Array | None], Array]:
         """The transpose of `solve`: from `in` of all single cells, (members, k, in), to their c and
-        to the values of the sums (k, sums); to the cells' parts of these it is the negative."""
-        size = _norms(taken)
+        to the values of the sums (k, sums); to the cells' parts of these it is the negative.
+        `several` is (k,)."""
+        size = _norms(taken, several)
         size = np.where(size > 0, size, 1.0)
-        c, values = self._back(taken)
+        c, values = self._back(taken, several)
         missed = self._missed_back(taken, c, values)
-        error, last = float(np.max(_norms(missed) / size)), np.inf
+        error, last = float(np.max(_norms(missed, several) / size)), np.inf
         while EXACT < error < last / 4:
-            more, further = self._back(missed)
+            more, further = self._back(missed, several)
             c = [None if x is None or y is None else x + y for x, y in zip(c, more, strict=True)]
             values = values + further
             missed = self._missed_back(taken, c, values)
-            error, last = float(np.max(_norms(missed) / size)), error
+            error, last = float(np.max(_norms(missed, several) / size)), error
         return c, values
 
     def _once(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
     ) -> list[Array]:
         passing, total = self._up(c, sums)
-        return self._down(passing, values - total)
+        return self._down(passing, values - total if self.whole is not None else values)
 
     def _missed(
         self,
@@ -113,9 +119,9 @@ class Merged:
         A group of cells may be nearly resonant where the whole is not, and magnify rounding errors
         on the way; a correction or two take them out again.
         """
-        order, left = self.order, np.array(values, dtype=np.float64)
+        order, found = self.order, np.zeros(values.shape)
         outs: list[Array | None] = []
-        x = np.zeros((*left.shape[:-1], order.size))
+        x = np.zeros((*values.shape[:-1], order.size))
         for place, own, one, mine, given, part in zip(
             order.taken, self.leaves, self.distinct, taken, c, sums, strict=True
         ):
@@ -123,14 +129,24 @@ class Merged:
                 outs.append(None)
                 continue
             outs.append(one.times(own.T, mine) + given)
-            if left.size:
-                left -= np.sum(one.times(own.E, mine) + part, axis=0)
+            if values.size:
+                found += np.sum(one.times(own.E, mine) + part, axis=0)
             put(x, place, mine)
         apart = gathered_outputs(order, outs) - x
         apart[..., self.open_places] = 0.0
-        again = [None if place is None else taken_from(apart, place) for place in order.given]
+        self._exchanged(apart)
+        again = [
+            None if place is None or part is None else taken_from(apart, place)
+            for place, part in zip(order.given, sums, strict=True)
+        ]
         none = [None if part is None else np.zeros_like(part) for part in sums]
-        return again, none, left
+        return again, none, values - (processes.total("sums", found) if values.size else 0.0)
+
+    def _exchanged(self, x: Array) -> None:
+        """Add what other processes have where one takes what another gives."""
+        at = self.order.crossing
+        if len(at):
+            x[..., at] = processes.total("faces", np.ascontiguousarray(x[..., at]))
 
     @cached_property
     def open_places(self) -> np.ndarray:
@@ -141,44 +157,67 @@ class Merged:
                 taken_by_none[place] = False
         return np.flatnonzero(taken_by_none)
 
+    def _mine(self, i: int) -> bool:
+        return self.order.stages[i].owner == processes.index()
+
     def _up(
         self, c: Sequence[Array | None], sums: Sequence[Array | None]
     ) -> tuple[list[Array], Array]:
         """Of every stage what comes in at its closed ports if nothing came in from outside, of the
         last one what both sides give there; and the sums."""
-        stages = self.order.stages
+        stages, total = self.order.stages, NONE
         outs = [NONE if own is None else own for own in c]
         parts = [NONE if own is None else own for own in sums]
-        passing: list[Array] = []
+        passing = [NONE] * len(stages)
         for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
-            if stage.cells is not None:
-                passing.append(NONE)
-                continue
-            a, b = stage.pairs.T
-            given = np.concatenate([outs[stage.left][a], outs[stage.right][b]], axis=-1)
-            given = given.take(stage.given_order, axis=-1)
-            closed = stage.closed_given
-            total = parts[stage.left][a] + parts[stage.right][b]
-            if join is None:
-                return [*passing, given[..., :closed]], total[0]
-            times, m, o1 = self.distinct[i].times, join.A13.shape[2], join.A13.shape[1]
-            x = times(join.K, given[..., :closed])
-            outs[i] = given[..., closed:]
-            outs[i][..., :o1] += times(join.A13, x[..., :m])
-            outs[i][..., o1:] += times(join.B23, x[..., m:])
-            parts[i] = total + times(join.E3, x) if total.size else total
-            passing.append(x)
-        raise AssertionError("an order ends with a join")
+            if stage.cells is None and self._mine(i):
+                a, b = stage.pairs.T
+                given = np.concatenate([outs[stage.left][a], outs[stage.right][b]], axis=-1)
+                given = given.take(stage.given_order, axis=-1)
+                closed = stage.closed_given
+                total = parts[stage.left][a] + parts[stage.right][b]
+                if join is None:
+                    passing[i], total = given[..., :closed], total[0]
+                    break
+                times, m, o1 = self.distinct[i].times, join.A13.shape[2], join.A13.shape[1]
+                x = times(join.K, given[..., :closed])
+                outs[i] = given[..., closed:]
+                outs[i][..., :o1] += times(join.A13, x[..., :m])
+                outs[i][..., o1:] += times(join.B23, x[..., m:])
+                parts[i] = total + times(join.E3, x) if total.size else total
+                passing[i] = x
+            self._hand_up(i, outs, parts)
+        return passing, total
+
+    def _hand_up(self, i: int, *lists: list[Array]) -> None:
+        """What a stage has to the process that goes on with it, if that is another one."""
+        to = self.order.handed.get(i)
+        if to is not None and self._mine(i):
+            processes.send(to, "up", *(own[i] for own in lists))
+        elif to == processes.index():
+            found = processes.receive(self.order.stages[i].owner, "up")
+            for own, x in zip(lists, found, strict=True):
+                own[i] = x
+
+    def _hand_down(self, i: int, *lists: list[Array]) -> None:
+        """The other way."""
+        to = self.order.handed.get(i)
+        if to is not None and self._mine(i):
+            for own, x in zip(lists, processes.receive(to, "down"), strict=True):
+                own[i] = x
+        elif to == processes.index():
+            processes.send(self.order.stages[i].owner, "down", *(own[i] for own in lists))
 
     def _down(self, passing: list[Array], sums: Array) -> list[Array]:
         stages = self.order.stages
-        several = sums.shape[:-1]
-        taken = [np.zeros((s.count, *several, sum(s.sizes.taken))) for s in stages]
+        taken = self._rooms(sums.shape[:-1], lambda stage: sum(stage.sizes.taken))
         for i in range(len(stages) - 1, -1, -1):
+            self._hand_down(i, taken)
             stage, join = stages[i], self.joins[i]
-            if stage.cells is not None:
+            if stage.cells is not None or not self._mine(i):
                 continue
             if join is None:
+                assert self.whole is not None
                 given, n = passing[i][0], len(stage.numbers.b3_in)
                 x, outside = (
                     own[None] for own in self.whole.solve(given[..., :n], given[..., n:], sums)
@@ -193,17 +232,30 @@ class Merged:
                 taken[child][members] = every.take(own, axis=-1)
         return taken
 
-    def _back(self, taken: Sequence[Array | None]) -> tuple[list[Array | None], Array]:
+    def _rooms(self, several: tuple[int, ...], width: Callable[[Stage], int]) -> list[Array]:
+        """Zeros for the members of every stage, and of those that are handed over."""
+        handed = self.order.handed
+        return [
+            np.zeros((s.count, *several, width(s)))
+            if self._mine(i) or handed.get(i) == processes.index()
+            else NONE
+            for i, s in enumerate(self.order.stages)
+        ]
+
+    def _back(
+        self, taken: Sequence[Array | None], several: tuple[int, ...]
+    ) -> tuple[list[Array | None], Array]:
         """`_down` and then `_up`, both transposed."""
-        stages, passing, (x, outside) = self.order.stages, *self._climbed(taken)
-        several = x.shape[1:-1]
-        c_a, c_b, values = self.whole.transposed(x[0], outside[0])
-        given = [np.zeros((s.count, *several, sum(s.sizes.given))) for s in stages]
-        parts = [np.zeros((s.count, *several, values.shape[-1])) for s in stages]
-        closed, parts[-1] = np.concatenate([c_a, c_b], axis=-1)[None], -values[None]
+        stages, passing, closed, values = self.order.stages, *self._climbed(taken)
+        values = processes.told("values", values)
+        given = self._rooms(several, lambda stage: sum(stage.sizes.given))
+        parts = self._rooms(several, lambda stage: values.shape[-1])
+        if self.whole is not None:
+            parts[-1] = -values[None]
         for i in range(len(stages) - 1, -1, -1):
+            self._hand_down(i, given, parts)
             stage, join = stages[i], self.joins[i]
-            if stage.cells is not None:
+            if stage.cells is not None or not self._mine(i):
                 continue
             if join is not None:
                 times, o1, outer = self.distinct[i].times, join.A13.shape[1], given[i]
@@ -223,35 +275,44 @@ class Merged:
                 (stage.left, stage.right), stage.pairs.T, halves, strict=True
             ):
                 given[child][members], parts[child][members] = own, parts[i]
-        return [None if s.cells is None else c for s, c in zip(stages, given, strict=True)], values
+        return [
+            c if s.cells is not None and self._mine(i) else None
+            for i, (s, c) in enumerate(zip(stages, given, strict=True))
+        ], values
 
-    def _climbed(self, taken: Sequence[Array | None]) -> tuple[list[Array], tuple[Array, Array]]:
-        """`_down` transposed: of every join what belongs to its closed ports; of the last one that,
-        and what belongs to those left open."""
-        stages, passing = self.order.stages, []
+    def _climbed(self, taken: Sequence[Array | None]) -> tuple[list[Array], Array, Array]:
+        """`_down` transposed: of every join what belongs to its closed ports; of the last one what
+        both sides give there and the sums, which process 0 has."""
+        stages = self.order.stages
+        passing = [NONE] * len(stages)
         own = [NONE if x is None else x for x in taken]
         for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
-            if stage.cells is not None:
-                passing.append(NONE)
-                continue
-            at = stage.numbers
-            outside, closed = len(at.a1_in) + len(at.b2_in), len(at.a3_in) + len(at.b3_in)
-            a, b = own[stage.left][stage.pairs[:, 0]], own[stage.right][stage.pairs[:, 1]]
-            every = np.zeros((*a.shape[:-1], outside + closed))
-            every[..., stage.taken_orders[0]] = a
-            every[..., stage.taken_orders[1]] = b
-            if join is None:
-                return passing, (every[..., outside:], every[..., :outside])
-            passing.append(every[..., outside:])
-            back = self.distinct[i].times(join.S.transpose(0, 2, 1), passing[i])
-            own[i] = every[..., :outside] + back
-        raise AssertionError("an order ends with a join")
+            if stage.cells is None and self._mine(i):
+                at = stage.numbers
+                outside, closed = len(at.a1_in) + len(at.b2_in), len(at.a3_in) + len(at.b3_in)
+                a, b = own[stage.left][stage.pairs[:, 0]], own[stage.right][stage.pairs[:, 1]]
+                every = np.zeros((*a.shape[:-1], outside + closed))
+                every[..., stage.taken_orders[0]] = a
+                every[..., stage.taken_orders[1]] = b
+                if join is None:
+                    assert self.whole is not None
+                    last = every[0]
+                    c_a, c_b, values = self.whole.transposed(
+                        last[..., outside:], last[..., :outside]
+                    )
+                    return passing, np.concatenate([c_a, c_b], axis=-1)[None], values
+                passing[i] = every[..., outside:]
+                back = self.distinct[i].times(join.S.transpose(0, 2, 1), passing[i])
+                own[i] = every[..., :outside] + back
+            self._hand_up(i, own)
+        return passing, NONE, NONE
 
     def _missed_back(
         self, taken: Sequence[Array | None], c: Sequence[Array | None], values: Array
     ) -> list[Array | None]:
         """What this leaves over of the transposed exchange, taken - F^T (c, values)."""
         x = gathered_outputs(self.order, c)
+        self._exchanged(x)
         found: list[Array | None] = []
         for place, own, one, mine, given in zip(
             self.order.taken, self.leaves, self.distinct, taken, c, strict=True
@@ -270,13 +331,13 @@ class Merged:
 NONE = np.zeros((0, 0))
 
 
-def _norms(parts: Sequence[Array | None]) -> Array:
+def _norms(parts: Sequence[Array | None], several: tuple[int, ...]) -> Array:
     """Of every right-hand side."""
-    return np.sqrt(sum(np.einsum("i...j,i...j->...", x, x) for x in parts if x is not None))
-
-
-def _make(work: tuple[Making, slice]) -> None:
-    work[0].make(work[1])
+    own = np.zeros(several)
+    for x in parts:
+        if x is not None and x.size:
+            own = own + np.einsum("i...j,i...j->...", x, x)
+    return np.sqrt(processes.total("norms", own))
 
 
 def merge(
@@ -287,32 +348,22 @@ def merge(
     shelf: Shelf | None = None,
 ) -> Merged:
     """Join everything; `leaves` are the maps of the stages of single cells."""
-    stages = order.stages
-    maps = {i: own for i, own in enumerate(leaves) if own is not None}
-    joins: list[Join | None] = [None] * len(stages)
-    uses = Counter(child for s in stages if s.cells is None for child in (s.left, s.right))
-    reused = 0
-    for level in order.levels[:-1]:
-        sizes = [(distinct[i].count, *stages[i].numbers_left) for i in level]
-        blocks = Block(sum(n * T for n, T, _ in sizes)), Block(sum(n * x for n, _, x in sizes))
-        making = {}
-        for i in level:
-            pair = maps[stages[i].left], maps[stages[i].right]
-            making[i] = Making(stages[i], pair, distinct[i].pairs, blocks, shelf)
-        work = [(own, piece) for own in making.values() for piece in own.pieces()]
-        work.sort(key=lambda one: -one[0].stage.flops)
-        flops = sum(len(own.fresh) * own.stage.flops for own in making.values())
-        in_parallel(_make, work, flops)
-        for i, own in making.items():
-            maps[i], joins[i] = own.maps(), own.found.join
-            reused += own.reused
-        for child in (child for i in level for child in (stages[i].left, stages[i].right)):
-            uses[child] -= 1
-            if not uses[child]:
-                maps.pop(child)
-    (last,) = order.levels[-1]
-    whole = join_last(
-        maps[stages[last].left], maps[stages[last].right], distinct[last].pairs, stages[last],
-        weights,
+    climb = Climb(order, leaves, distinct, shelf)
+    mine = {i for i, stage in enumerate(order.stages) if stage.owner == processes.index()}
+    below = mine - order.above
+    with processes.in_unison("joins"):
+        for level in order.levels[:-1]:
+            climb.join([i for i in level if i in below])
+    for i in range(len(order.stages) - 1):
+        if i in order.above and i in mine:
+            climb.join([i])
+        climb.hand(i)
+    whole, last = None, order.stages[-1]
+    if last.owner == processes.index():
+        pair = climb.maps[last.left], climb.maps[last.right]
+        whole = join_last(*pair, distinct[-1].pairs, last, weights)
+    loose = processes.agreed("whole", float(whole is not None and whole.undetermined))
+    return Merged(
+        order, tuple(leaves), tuple(distinct), tuple(climb.joins), whole, bool(loose),
+        climb.reused,
     )  # fmt: skip
-    return Merged(order, tuple(leaves), tuple(distinct), tuple(joins), whole, reused)

@@ -22,6 +22,7 @@ from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
 from tessella.features.plane_waves import INSIDE, PlaneWaves
 from tessella.geometry.box import Box
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
@@ -140,8 +141,8 @@ class Cells:
         return {}
 
     @cached_property
-    def _orders(self) -> dict[tuple[Face, ...], Order]:
-        """Orders of joining that were found already, by what crosses the faces."""
+    def _orders(self) -> dict[tuple[int, tuple[Face, ...]], Order]:
+        """Orders of joining that were found already, by processes and what crosses the faces."""
         return {}
 
     def order(
@@ -152,13 +153,14 @@ class Cells:
     ) -> Order:
         """In which order cells are joined over these faces; `crossings` are the numbers of the
         faces at every cell's ports."""
-        if faces not in self._orders:
+        key = (processes.number(), faces)
+        if key not in self._orders:
             sides = [
                 [(number, port.side) for number, port in zip(numbers, own, strict=True)]
                 for numbers, own in zip(crossings, ports, strict=True)
             ]
-            self._orders[faces] = order(self.low, self.high, sides, faces)
-        return self._orders[faces]
+            self._orders[key] = order(self.low, self.high, sides, faces, processes.number())
+        return self._orders[key]
 
     def owners(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
         """(cell, point) for all points in some cell."""

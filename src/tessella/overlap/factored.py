@@ -27,12 +27,13 @@ class Watching(NamedTuple):
 
 class Found(NamedTuple):
     """Coefficients, how they were found, what every statement misses, and how far neighbours side
-    by side disagree."""
+    by side disagree; and a remark on how it came about."""
 
     a: Array
     result: SolverResult
     residual: dict[str, float]
     jumps: dict[str, dict[str, float]] | None = None
+    note: str = ""
 
 
 class Many(NamedTuple):

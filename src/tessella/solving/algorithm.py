@@ -135,7 +135,7 @@ def report_of(problem: Problem, basis: AnyBasis, ready: Factors, solved: Found) 
         parameters=dict(problem.parameters),
         seed=basis.seed,
         solver=ready.name,
-        solver_note=ready.note,
+        solver_note="; ".join(filter(None, (ready.note, solved.note))),
         device=device_name(),
         rows=system.rows,
         columns=basis.columns,

@@ -26,6 +26,7 @@ from tessella.cells.merging import Merged
 from tessella.cells.rows import operator_sizes
 from tessella.linalg.iterative.arnoldi import Ritz, largest
 from tessella.linalg.iterative.iteration import History, Progress
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
@@ -70,6 +71,7 @@ Mass = Operator | Mapping[str, Operator] | None
 
 
 @with_choices()
+@processes.by_itself()
 def eigs(
     problem: Problem,
     k: int = 10,
@@ -236,7 +238,7 @@ def _inverse(
     system = way(parts.basis).assemble(shifted, parts)
     ready = way(parts.basis).factor(system, parts, Stopwatch(), progress)
     assert isinstance(ready, CellFactors)
-    if isinstance(ready.joined, Merged) and ready.joined.whole.undetermined:
+    if isinstance(ready.joined, Merged) and ready.joined.undetermined:
         return None
     return Applied(ready, masses)
 

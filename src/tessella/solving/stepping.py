@@ -24,6 +24,7 @@ from tessella.accuracy.marking import coarse_axes, split
 from tessella.accuracy.scales import degrees, total_degree, turning_rate
 from tessella.cells.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.progress import inner
 from tessella.machine.stopwatch import Stopwatch
@@ -136,7 +137,7 @@ def step_to(
             )
             return marched, False, reason
         before = estimate
-        took = marched.report.seconds["total"]
+        took = processes.agreed("seconds", marched.report.seconds["total"])
         if way.spent() + took > way.patience:
             reason = (
                 f"the estimated error has grown to {estimate:.1e} by the end; "
@@ -174,7 +175,7 @@ class _Stepping:
         """What some slab loses at the least; 0 if all can lose as little as they should."""
 
     def spent(self) -> float:
-        return time.perf_counter() - self.started
+        return processes.agreed("seconds", time.perf_counter() - self.started)
 
     def march(self) -> Marched:
         """From the start to the end, or as far as patience lasts."""

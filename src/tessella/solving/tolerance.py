@@ -37,6 +37,7 @@ from tessella.accuracy.marking import coarse_axes, split
 from tessella.cells.shelf import Shelf
 from tessella.cells.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
+from tessella.machine import processes
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
@@ -248,7 +249,7 @@ class _Walk:
         return f"{told}; rounding leaves nothing of {', '.join(self.zero)}" if self.zero else told
 
     def _spent(self) -> float:
-        return time.perf_counter() - self.started
+        return processes.agreed("seconds", time.perf_counter() - self.started)
 
     def impatient(self, expected: float | None = None) -> str:
         spent, given = self._spent(), self.patience
@@ -306,7 +307,8 @@ class _Walk:
         """
         watch = Stopwatch()
         with watch.phase("step"):
-            with until(self.started + self.patience if self.steps else math.inf):
+            timed = self.steps and processes.alone()  # others would wait for what was ended
+            with until(self.started + self.patience if timed else math.inf):
                 solution = self.last = self.engine(self.problem, plan)
             found = self._judge(solution)
         if change != "bandwidth":
@@ -321,7 +323,8 @@ class _Walk:
         report, took = solution.report, watch.total()
         distinct, reused = report.distinct_subdomains or 0, report.reused_subdomains or 0
         work = plan.work(1 - reused / max(distinct, 1))
-        self.compiling, self.rate = took["compile"], took["step"] / work
+        self.compiling = processes.agreed("seconds", took["compile"])
+        self.rate = processes.agreed("seconds", took["step"]) / work
         unknowns = report.columns + (report.traces or 0)
         self.steps.append(
             Step(

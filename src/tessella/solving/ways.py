@@ -27,6 +27,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver, choose, full_name
+from tessella.machine import processes
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Basis
@@ -207,7 +208,8 @@ def _factor_blocks(
 
 def _cells(problem: Problem, parts: Parts) -> System:
     assert on_cells(parts.basis)
-    return cell_system(problem, parts.basis, parts.collocation)
+    with processes.in_unison("assemble"):
+        return cell_system(problem, parts.basis, parts.collocation)
 
 
 def _factor_cells(

@@ -1,0 +1,116 @@
+"""Several processes of one thread each that share the cells: time, memory and bytes."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+import tessella as ts
+from benchmarks.harness import save, table
+from tessella.cells.factors import CellFactors
+from tessella.cells.traffic import traffic
+from tessella.machine import processes
+from tessella.machine.launch import launch
+from tessella.machine.memory import peak_mib
+from tessella.machine.threads import CORES
+
+EDGE, FEATURES = 12, 280
+"""Cells of one process along each axis, and features of a cell."""
+
+EDGE_3D, FEATURES_3D = 3, 200
+
+
+def problem(blocks: tuple[int, ...]) -> ts.Problem:
+    """-Laplace(u) + a(x) u = f with a and f of the same scale in every block."""
+
+    def coefficient(x: Any) -> Any:
+        return 2 + jnp.sin(3 * x[:, 0]) * jnp.cos(2 * x[:, 1])
+
+    def source(x: Any) -> Any:
+        return jnp.sin(9 * x[:, 0]) * jnp.cos(7 * x[:, 1])
+
+    box = ts.Box(**{axis: (0, n) for axis, n in zip("xyz", blocks, strict=False)})
+    equation = ts.Equation(-ts.Laplacian() + coefficient * ts.Identity(), source)
+    return ts.Problem(box, equation, [ts.Dirichlet(0.0)])
+
+
+def blocks_of(number: int, dimension: int) -> tuple[int, ...]:
+    """So many blocks, as even as powers of two allow."""
+    found, left, axis = [1] * dimension, number, 0
+    while left > 1:
+        found[axis] *= 2
+        left, axis = left // 2, (axis + 1) % dimension
+    return tuple(found)
+
+
+def part(file: str, number: str, dimension: str) -> None:
+    """One process of a run over blocks for `number` of them; process 0 writes what it took."""
+    ts.distributed()
+    blocks = blocks_of(int(number), int(dimension))
+    edge, features = (EDGE, FEATURES) if len(blocks) == 2 else (EDGE_3D, FEATURES_3D)
+    choices: dict[str, Any] = {"coupling": "interfaces", "features": features}
+    stated, subdomains = problem(blocks), tuple(edge * n for n in blocks)
+    ts.factor(problem((1,) * len(blocks)), subdomains=2, **choices).solve()
+    before, seconds = peak_mib(), []
+    for _ in range(3):
+        processes.total("start", np.zeros(1))
+        start = time.perf_counter()
+        factored = ts.factor(stated, subdomains=subdomains, **choices)
+        solution = factored.solve()
+        seconds.append(processes.largest("seconds", time.perf_counter() - start))
+    ready = factored.ready
+    assert isinstance(ready, CellFactors) and isinstance(solution, ts.Solution)
+    counted = re.search(r"sent ([\d,]+) bytes.* ([\d,]+) to solve", solution.report.solver_note)
+    foretold = traffic(ready.joined.order, max(space.columns for space in ready.spaces))
+    found = {
+        "cells": "x".join(map(str, subdomains)),
+        "unknowns": solution.report.columns,
+        "s": min(seconds),
+        "MiB each": processes.largest("memory", peak_mib() - before),
+        "bytes": sum(int(n.replace(",", "")) for n in counted.groups()) if counted else 0,
+        "foretold": sum(foretold),
+    }
+    if processes.index() == 0:
+        Path(file).write_text(json.dumps(found))
+
+
+def measured(number: int, blocks: int, dimension: int, most: int) -> dict[str, Any]:
+    """So many processes, of so many threads at most, over so many blocks."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "found.json"
+        command = [sys.executable, "-m", "benchmarks.scaling", str(file), str(blocks)]
+        if launch(number, [*command, str(dimension)], most):
+            raise RuntimeError(f"{number} processes over {blocks} blocks failed; see above")
+        found: dict[str, Any] = json.loads(file.read_text())
+    return found
+
+
+def scaling() -> None:
+    """Weak scaling: as many blocks of cells as processes, and beside it one process with all
+    threads."""
+    every = []
+    for dimension in (2, 3):
+        rows: list[dict[str, Any]] = []
+        for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
+            found = measured(number, number, dimension, 1)
+            whole = measured(1, number, dimension, CORES)
+            efficiency = (rows[0] if rows else found)["s"] / found["s"]
+            rows.append(
+                {"processes": number, **found, "efficiency": efficiency,
+                 f"s, 1 process of {CORES} threads": whole["s"]}
+            )  # fmt: skip
+        table(f"cells in {dimension}D, {CORES} cores", rows)
+        every += rows
+        save("scaling", every)
+
+
+if __name__ == "__main__":
+    part(*sys.argv[1:])

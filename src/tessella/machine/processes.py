@@ -1,0 +1,271 @@
+"""Several processes that run the same script, and what they tell each other.
+
+All of them do the same in the same order. What is large is shared out (`cells/joining`), and what
+one of them knows and all must know is exchanged here. Alone, every function answers at once.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import TracebackType
+
+import jax
+import numpy as np
+
+from tessella.machine.arrays import Array
+from tessella.machine.wire import ProcessLostError, Watch, Wire, met
+from tessella.version import __version__
+
+PORTS = 65535 - 2**12 + 1, 2**12
+"""The first of the ports that clusters' jobs meet at, and how many there are."""
+
+
+class _Here:
+    """This process among all."""
+
+    number, index = 1, 0
+    wire: Wire | None = None
+    watch: Watch | None = None
+    apart = 0
+
+
+def distributed(
+    coordinator: str | None = None,
+    number: int | None = None,
+    index: int | None = None,
+    *,
+    silence: float = 30.0,
+) -> None:
+    """Let all processes that run this script solve together.
+
+    Call it once, at the top of the script, before anything is solved; then state and solve as ever.
+    Subdomains side by side (`coupling="interfaces"`) are shared out: each process maps and joins
+    its own, and only what crosses between them is sent. Every process gets the whole solution. What
+    is solved in another way, every process solves by itself.
+
+    Who takes part is found as `jax.distributed.initialize` finds it: in the variables of Slurm or
+    Open MPI, in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or in what is given:
+    the address "host:port" at which process 0 waits for the others, how many processes there are,
+    and which of them this is. Where nothing of it is set, the process is alone and nothing happens.
+    `tessella solve NAME --processes 4` and `python -m tessella.machine.launch 4 script.py` start
+    processes on one machine.
+
+    A process that dies, or is not heard of for `silence` seconds, ends the others with a message
+    that names it. Raise it where a single step holds a processor for longer.
+
+    >>> import tessella as ts
+    >>> ts.distributed()  # alone
+    """
+    address, count, own = _found(coordinator, number, index)
+    if _Here.wire is not None:
+        raise ValueError("distributed() was called before: call it once, at the top of the script")
+    if count == 1:
+        return
+    if not 0 <= own < count:
+        raise ValueError(f"index must lie between 0 and {count - 1}, got {own}")
+    who = f"tessella {__version__}, jax {jax.__version__}, numpy {np.__version__}"
+    _Here.wire, _Here.watch = met(_address(address), count, own, who, silence)
+    _Here.number, _Here.index = count, own
+    atexit.register(_leave)
+    sys.excepthook = _stopped
+
+
+def _found(coordinator: str | None, number: int | None, index: int | None) -> tuple[str, int, int]:
+    """What is given, or what the environment says; alone if that is nothing."""
+    given = (coordinator, number, index)
+    if all(value is not None for value in given):
+        return coordinator or "", int(number or 1), int(index or 0)
+    known = environment(os.environ)
+    if any(value is not None for value in given):
+        missing = [n for n, v in zip(("coordinator", "number", "index"), given, strict=True)
+                   if v is None]  # fmt: skip
+        if known is None:
+            raise ValueError(f"distributed() needs {' and '.join(missing)} too")
+    if known is None:
+        return "", 1, 0
+    return (
+        known[0] if coordinator is None else coordinator,
+        known[1] if number is None else number,
+        known[2] if index is None else index,
+    )
+
+
+def environment(known: os._Environ[str] | dict[str, str]) -> tuple[str, int, int] | None:
+    """Address, number and index by plain variables, Slurm's, or Open MPI's."""
+    first, several = PORTS
+    plain = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
+    if all(name in known for name in plain):
+        return known[plain[0]], int(known[plain[1]]), int(known[plain[2]])
+    slurm = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID")
+    if all(name in known for name in slurm):
+        job, nodes, number, index = (known[name] for name in slurm)
+        node = re.sub(r"^([^,\[]*)\[?([^,\-\]]*).*$", r"\1\2", nodes)
+        if "," in nodes.split("[")[0]:
+            node = nodes.split(",")[0]
+        return f"{node}:{int(job) % several + first}", int(number), int(index)
+    launcher = known.get("OMPI_MCA_orte_hnp_uri")
+    if launcher is not None:
+        found = re.search(r"tcp://(.+?)[,:]|tcp6://\[(.+?)[,\]]", launcher)
+        if found is None:
+            raise ValueError(
+                f"no address in OMPI_MCA_orte_hnp_uri={launcher!r}: name a coordinator"
+            )
+        port = int(launcher.split(".")[0]) // several % several + first
+        size, rank = (known[f"OMPI_COMM_WORLD_{name}"] for name in ("SIZE", "RANK"))
+        return f"{found[1] or found[2]}:{port}", int(size), int(rank)
+    return None
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdecimal():
+        raise ValueError(f"coordinator must be 'host:port', got {text!r}")
+    return host.strip("[]"), int(port)
+
+
+def _leave() -> None:
+    if _Here.watch is not None:
+        _Here.watch.leave()
+
+
+def _stopped(kind: type[BaseException], error: BaseException, where: TracebackType | None) -> None:
+    """Tell the others why this process ends, then as ever; who was told ends in one line."""
+    if isinstance(error, ProcessLostError):
+        print(f"error: {error}", file=sys.stderr, flush=True)
+        return
+    if _Here.watch is not None:
+        said = f"{kind.__name__}: {error}".splitlines()[0]
+        _Here.watch.tell({"stopped": said})
+    sys.__excepthook__(kind, error, where)
+
+
+# --- what the rest of the project asks
+
+
+def alone() -> bool:
+    return _Here.wire is None or _Here.apart > 0
+
+
+@contextmanager
+def by_itself() -> Iterator[None]:
+    """Inside, every process does everything by itself."""
+    _Here.apart += 1
+    try:
+        yield
+    finally:
+        _Here.apart -= 1
+
+
+def number() -> int:
+    """How many processes there are."""
+    return 1 if alone() else _Here.number
+
+
+def index() -> int:
+    """Which of them this is."""
+    return 0 if alone() else _Here.index
+
+
+def sent_bytes() -> int:
+    """Of all arrays that this process has sent."""
+    return 0 if _Here.wire is None else _Here.wire.sent
+
+
+def send(to: int, what: str, *arrays: np.ndarray) -> None:
+    """Arrays to another process, which must ask for `what`."""
+    assert _Here.wire is not None
+    _Here.wire.send(to, what, arrays)
+
+
+def receive(source: int, what: str) -> list[np.ndarray]:
+    assert _Here.wire is not None
+    return _Here.wire.receive(source, what)
+
+
+def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
+    """The arrays of all processes, in their order."""
+    if alone():
+        return [own]
+    others = [(_Here.index + i) % _Here.number for i in range(1, _Here.number)]
+    failed: list[Exception] = []
+    sending = threading.Thread(target=_sent_to, args=(others, what, own, failed))
+    sending.start()
+    found = {_Here.index: own}
+    for source in reversed(others):
+        found[source] = receive(source, what)[0]
+    sending.join()
+    if failed:
+        raise failed[0]
+    return [found[i] for i in range(_Here.number)]
+
+
+def _sent_to(others: Sequence[int], what: str, own: np.ndarray, failed: list[Exception]) -> None:
+    try:
+        for other in others:
+            send(other, what, own)
+    except Exception as error:
+        failed.append(error)
+
+
+def total(what: str, own: Array) -> Array:
+    """The sum over all processes, the same to the last bit in each."""
+    return own if alone() else np.asarray(sum(gathered(what, own)))
+
+
+def largest(what: str, own: float) -> float:
+    """The largest of all."""
+    return own if alone() else float(max(gathered(what, np.array(own))))
+
+
+def told(what: str, own: Array) -> Array:
+    """What process 0 has."""
+    return own if alone() else gathered(what, own)[0]
+
+
+def agreed(what: str, own: float) -> float:
+    """What process 0 says, of numbers like times that differ from process to process."""
+    return own if alone() else float(gathered(what, np.array(own))[0])
+
+
+def same(what: str, digest: bytes) -> None:
+    """Refuse to go on if the processes differ in this."""
+    for other, theirs in enumerate(gathered(what, np.frombuffer(digest, dtype=np.uint8))):
+        if theirs.tobytes() != digest:
+            raise ValueError(
+                f"processes {_Here.index} and {other} differ in {what}: all processes must state "
+                f"the same problem with the same numbers"
+            )
+
+
+RAISED: dict[str, type[Exception]] = {"MemoryError": MemoryError, "ValueError": ValueError}
+"""What others raise as it is; anything else they raise as RuntimeError."""
+
+
+@contextmanager
+def in_unison(what: str) -> Iterator[None]:
+    """What one process raises inside, where it talks to nobody, all raise at the end."""
+    if alone():
+        yield
+        return
+    trouble: Exception | None = None
+    try:
+        yield
+    except ProcessLostError:
+        raise
+    except Exception as error:
+        trouble = error
+    said = "" if trouble is None else json.dumps([type(trouble).__name__, str(trouble)])
+    every = gathered(what, np.frombuffer(said.encode(), dtype=np.uint8))
+    if trouble is not None:
+        raise trouble
+    for other, theirs in enumerate(every):
+        if len(theirs):
+            name, text = json.loads(theirs.tobytes())
+            raise RAISED.get(name, RuntimeError)(f"{text} (process {other})")

@@ -1,0 +1,339 @@
+"""Arrays between processes: a socket to every other one, and a watch over who is still there.
+
+All meet at the address of process 0, which tells everybody where the others listen. From then on
+every pair has a socket of its own for arrays. The sockets they met at stay open: over them each
+process says once a second that it lives, why it stops, and, as process 0, whom all have lost.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import select
+import socket
+import sys
+import threading
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+START = 300.0
+"""Seconds that processes wait for each other at the start."""
+
+BEAT = 1.0
+"""Seconds between signs of life."""
+
+GRACE = 20.0
+"""Seconds that a process has to end by itself once another one is lost."""
+
+
+class ProcessLostError(RuntimeError):
+    """Another process died, hangs, or does something else."""
+
+
+class Lines:
+    """One JSON value a line over a socket."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self.socket, self._rest = end, b""
+
+    def say(self, value: object) -> None:
+        self.socket.sendall(json.dumps(value).encode() + b"\n")
+
+    def hear(self) -> Any:
+        """The next one, waited for."""
+        while b"\n" not in self._rest:
+            if not self._more():
+                raise ConnectionError("the connection was closed")
+        return self._next()
+
+    def heard(self) -> tuple[list[Any], bool]:
+        """What there is after one reading, and whether the other end is still open."""
+        opened, found = self._more(), []
+        while b"\n" in self._rest:
+            found.append(self._next())
+        return found, opened
+
+    def _more(self) -> bool:
+        got = self.socket.recv(1 << 16)
+        self._rest += got
+        return bool(got)
+
+    def _next(self) -> Any:
+        line, self._rest = self._rest.split(b"\n", 1)
+        return json.loads(line)
+
+
+class Wire:
+    """Sockets to all other processes; `sent` counts the bytes of all arrays that left here."""
+
+    def __init__(self, index: int, ends: dict[int, socket.socket], watch: Watch) -> None:
+        self.index, self.ends, self.watch, self.sent = index, ends, watch, 0
+        watch.wire = self
+
+    def send(self, to: int, what: str, arrays: Sequence[np.ndarray]) -> None:
+        whole = [np.asarray(x, order="C") for x in arrays]
+        head = json.dumps([what, [[x.dtype.str, x.shape] for x in whole]]).encode()
+        try:
+            end = self.ends[to]
+            end.sendall(len(head).to_bytes(4, "little") + head)
+            for x in whole:
+                if x.nbytes:
+                    end.sendall(x.data.cast("B"))
+        except OSError:
+            raise self.watch.error(to) from None
+        self.sent += sum(x.nbytes for x in whole)
+
+    def receive(self, source: int, what: str) -> list[np.ndarray]:
+        head = self._read(source, int.from_bytes(self._read(source, 4), "little"))
+        theirs, kinds = json.loads(head)
+        if theirs != what:
+            raise ProcessLostError(
+                f"process {source} is at {theirs!r} while process {self.index} is at {what!r}: all "
+                f"processes must run the same script with the same numbers"
+            )
+        found = []
+        for dtype, shape in kinds:
+            x = np.empty(shape, dtype)
+            if x.nbytes:
+                self._fill(source, x.data.cast("B"))
+            found.append(x)
+        return found
+
+    def _read(self, source: int, size: int) -> bytes:
+        found = bytearray(size)
+        self._fill(source, memoryview(found))
+        return bytes(found)
+
+    def _fill(self, source: int, room: memoryview) -> None:
+        start, end = 0, self.ends[source]
+        while start < len(room):
+            try:
+                got = end.recv_into(room[start:])
+            except OSError:
+                got = 0
+            if not got:
+                raise self.watch.error(source)
+            start += got
+
+    def close(self) -> None:
+        for end in self.ends.values():
+            try:
+                end.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue
+
+
+class Watch(threading.Thread):
+    """Over the processes at the other end of some lines: all of them for process 0, and process 0
+    for the others. One that ends without taking its leave, or is silent for `silence` seconds, is
+    lost; then exchanges fail, and the process is ended if it does not end by itself."""
+
+    def __init__(self, index: int, lines: dict[int, Lines], silence: float) -> None:
+        super().__init__(name="watch", daemon=True)
+        self.index, self.lines, self.silence = index, lines, silence
+        self.wire: Wire | None = None
+        self.lost, self.left = "", False
+        self._known, self._speaking = threading.Event(), threading.Lock()
+
+    def run(self) -> None:
+        last = dict.fromkeys(self.lines, time.monotonic())
+        beat = 0.0
+        while self.lines and not self.lost and not self.left:
+            now = time.monotonic()
+            if now - beat >= BEAT:
+                self.tell({})
+                beat = now
+            ready, _, _ = select.select(
+                [one.socket for one in self.lines.values()], [], [], BEAT / 4
+            )
+            for number, one in list(self.lines.items()):
+                if one.socket in ready:
+                    last[number] = time.monotonic()
+                    self._listen(number, one)
+                elif time.monotonic() - last[number] > self.silence:
+                    self._lose(f"process {number} has not been heard of for {self.silence:g} s")
+        if self.lost:
+            self._end()
+
+    def _listen(self, number: int, one: Lines) -> None:
+        try:
+            said, opened = one.heard()
+        except OSError:
+            said, opened = [], False
+        if self.left:
+            return
+        for value in said:
+            if "lost" in value:
+                self._lose(value["lost"])
+            if "stopped" in value:
+                self._lose(f"process {number} stopped: {value['stopped']}")
+            if "leaves" in value:
+                self.lines.pop(number, None)
+        if not opened and number in self.lines:
+            self._lose(f"process {number} ended without a word: it was killed, or crashed")
+
+    def _lose(self, message: str) -> None:
+        if not self.lost:
+            self.lost = message
+            self.tell({"lost": message})
+            self._known.set()
+            if self.wire is not None:
+                self.wire.close()
+
+    def leave(self) -> None:
+        """Take leave: from now on nobody is lost, here or for the others."""
+        self.left = True
+        self.tell({"leaves": True})
+
+    def tell(self, value: object) -> None:
+        with self._speaking:
+            for one in list(self.lines.values()):
+                try:
+                    one.say(value)
+                except OSError:
+                    continue
+
+    def error(self, number: int) -> ProcessLostError:
+        """Why nothing comes from a process any more; who was lost first may take a moment."""
+        self._known.wait(5 * BEAT)
+        first = self.lost or f"process {number} has ended before process {self.index}"
+        return ProcessLostError(
+            f"{first}; process {self.index} ends too. Look at what that process printed, then start"
+            f" all of them again"
+        )
+
+    def _end(self) -> None:
+        time.sleep(GRACE)
+        print(f"error: {self.lost}; process {self.index} ends too", file=sys.stderr, flush=True)
+        os._exit(1)
+
+
+def met(
+    address: tuple[str, int], number: int, index: int, who: str, silence: float
+) -> tuple[Wire, Watch]:
+    """Meet all others; `who` must be the same for all."""
+    host, _ = address
+    with socket.create_server(("", 0), backlog=number) as server:
+        mine = {"index": index, "number": number, "who": who, "port": server.getsockname()[1]}
+        if index == 0:
+            lines, table = _received(address, mine)
+        else:
+            lines, table = _introduced(address, mine)
+        ends: dict[int, socket.socket] = {}
+        for other in range(index):
+            end = _connected((table[other][0] or host, table[other][1]), index)
+            Lines(end).say(index)
+            ends[other] = end
+        server.settimeout(START)
+        for _ in range(index + 1, number):
+            end = server.accept()[0]
+            ends[Lines(end).hear()] = end
+    for end in [*ends.values(), *(one.socket for one in lines.values())]:
+        end.settimeout(None)
+        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    watch = Watch(index, lines, silence)
+    wire = Wire(index, ends, watch)
+    watch.start()
+    return wire, watch
+
+
+Table = list[tuple[str, int]]
+"""Where processes listen; no host means that of process 0."""
+
+
+def _received(address: tuple[str, int], mine: dict[str, Any]) -> tuple[dict[int, Lines], Table]:
+    """As process 0: wait for all others, and tell them where everybody listens."""
+    number, table = mine["number"], {0: ("", int(mine["port"]))}
+    lines: dict[int, Lines] = {}
+    with _listening(address, number) as server:
+        end = time.monotonic() + START
+        while len(lines) < number - 1:
+            server.settimeout(max(0.1, end - time.monotonic()))
+            try:
+                other, (host, *_) = server.accept()
+            except TimeoutError:
+                missing = sorted(set(range(1, number)) - set(lines))
+                raise ProcessLostError(
+                    f"of {number} processes these have not come to {address[0]}:{address[1]} "
+                    f"within {START:g} s: {', '.join(map(str, missing))}"
+                ) from None
+            one = Lines(other)
+            theirs = one.hear()
+            wrong = _mistaken(mine, theirs, lines)
+            if wrong:
+                for each in (one, *lines.values()):
+                    each.say({"refused": wrong})
+                raise ValueError(wrong)
+            lines[theirs["index"]] = one
+            table[theirs["index"]] = (host, theirs["port"])
+    places = [table[i] for i in range(number)]
+    for one in lines.values():
+        one.say({"table": places})
+    return lines, places
+
+
+def _mistaken(mine: dict[str, Any], theirs: dict[str, Any], known: dict[int, Lines]) -> str:
+    index = theirs["index"]
+    if theirs["who"] != mine["who"]:
+        return (
+            f"process {index} runs {theirs['who']} and process 0 runs {mine['who']}: use the same "
+            f"versions"
+        )
+    if theirs["number"] != mine["number"]:
+        return (
+            f"process {index} counts {theirs['number']} processes and process 0 {mine['number']}: "
+            f"give all the same number"
+        )
+    if index in known or not 0 < index < mine["number"]:
+        return (
+            f"there are two processes {index} of {mine['number']}: give each its own index, from 0 "
+            f"to {mine['number'] - 1}"
+        )
+    return ""
+
+
+def _listening(address: tuple[str, int], number: int) -> socket.socket:
+    try:
+        return socket.create_server(("", address[1]), backlog=number)
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        raise ValueError(
+            f"port {address[1]} of the coordinator is in use: name another one, "
+            f"coordinator='{address[0]}:{address[1] + 1}'"
+        ) from None
+
+
+def _introduced(address: tuple[str, int], mine: dict[str, Any]) -> tuple[dict[int, Lines], Table]:
+    """As another one: go to process 0."""
+    one = Lines(_connected(address, mine["index"]))
+    one.say(mine)
+    one.socket.settimeout(START)
+    try:
+        answer = one.hear()
+    except OSError:
+        raise ProcessLostError(
+            f"process 0 at {address[0]}:{address[1]} ended before all processes had met"
+        ) from None
+    if "refused" in answer:
+        raise ValueError(answer["refused"])
+    return {0: one}, answer["table"]
+
+
+def _connected(address: tuple[str, int], index: int) -> socket.socket:
+    """Others may not listen yet."""
+    end = time.monotonic() + START
+    while True:
+        try:
+            return socket.create_connection(address, timeout=START)
+        except OSError as error:
+            if time.monotonic() > end:
+                raise ProcessLostError(
+                    f"process {index} found nobody at {address[0]}:{address[1]} within {START:g} s "
+                    f"({error}): check the coordinator's address"
+                ) from None
+            time.sleep(0.05)

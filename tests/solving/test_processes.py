@@ -1,0 +1,121 @@
+"""The same script in several processes: the same solution, and an end that names who is missing.
+
+This file is also that script (`tessella.machine.launch`).
+"""
+
+import os
+import re
+import signal
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+import tessella as ts
+from tessella.cells.traffic import traffic
+from tessella.machine import processes
+from tessella.machine.launch import launch
+
+SQUARE = ts.Box(x=(0, 1), y=(0, 1))
+CELLS = {"coupling": "interfaces", "features": 30}
+AT = np.random.default_rng(0).random((200, 2))
+
+
+def source(x):
+    return jnp.sin(3 * x[:, 0]) * jnp.cos(2 * x[:, 1])
+
+
+def varying():
+    coefficient = lambda x: 1 + 0.5 * jnp.sin(5 * x[:, 0]) * x[:, 1]  # noqa: E731
+    equation = ts.Equation(-ts.Laplacian() + coefficient * ts.Identity(), source)
+    return ts.Problem(SQUARE, equation, [ts.Dirichlet(0.0)])
+
+
+def closed():
+    equation = ts.Equation(-ts.Laplacian(), lambda x: jnp.cos(jnp.pi * x[:, 0]))
+    return ts.Problem(SQUARE, equation, [ts.Neumann(0.0), ts.MeanZero()])
+
+
+def rod():
+    start = ts.Initial(lambda x: jnp.sin(jnp.pi * x[:, 0]))
+    equation = ts.Equation(ts.D(t=1) - 0.1 * ts.D(x=2))
+    return ts.Problem(ts.Box(x=(0, 1), t=(0, 0.3)), equation, [ts.Dirichlet(0.0), start])
+
+
+def disc():
+    equation = ts.Equation(-ts.Laplacian(), 1.0)
+    return ts.Problem(ts.Ball(x=0.5, y=0.5, radius=1.0), equation, [ts.Dirichlet(0.0)])
+
+
+def solved():
+    """What is compared."""
+    factored = ts.factor(varying(), subdomains=4, **CELLS)
+    back = np.random.default_rng(1).standard_normal((2, factored.parts.basis.columns))
+    return {
+        "merged": ts.solve(varying(), subdomains=(5, 4), estimate=False, **CELLS)(AT),
+        "exchanged": ts.solve(varying(), subdomains=(3, 2), solver="exchange", **CELLS)(AT),
+        "sums": ts.solve(closed(), subdomains=3, estimate=False, **CELLS)(AT),
+        "disc": ts.solve(disc(), subdomains=3, estimate=False, **CELLS)(AT),
+        "refined": ts.solve(varying(), tol=1e-3)(AT),
+        "marched": ts.march(rod(), slabs=3, subdomains=(4, 1), **CELLS)(AT * [1, 0.3]),
+        "several": np.stack([np.asarray(u(AT)) for u in factored.solve(rhs=[1.0, source])]),
+        "transposed": factored.ready.transposed(back),
+    }
+
+
+def bytes_sent():
+    """To join and to solve, foretold and counted."""
+    factored = ts.factor(varying(), subdomains=6, coupling="interfaces", features=60)
+    ready, note = factored.ready, factored.solve().report.solver_note
+    columns = max(space.columns for space in ready.spaces)
+    counted = re.search(r"sent ([\d,]+) bytes to join and ([\d,]+) to solve", note)
+    return traffic(ready.joined.order, columns), [int(n.replace(",", "")) for n in counted.groups()]
+
+
+def run(number, *arguments):
+    return launch(number, [sys.executable, __file__, *map(str, arguments)])
+
+
+def test_two_processes_find_what_one_does(tmp_path, capfd):
+    """Cells merged and exchanged, cut and summed over, refined, marched and factored."""
+    assert run(2, "solve", tmp_path) == 0, capfd.readouterr().err
+    alone = solved()
+    for index in range(2):
+        with np.load(tmp_path / f"{index}.npz") as found:
+            for name, value in alone.items():
+                apart = np.max(np.abs(found[name] - value)) / np.max(np.abs(value))
+                assert apart < (1e-12 if name != "refined" else 1e-10), (index, name)
+            foretold, counted = found["bytes"]
+            np.testing.assert_allclose(counted, foretold, rtol=0.1)
+
+
+def test_a_killed_process_ends_the_other_and_is_named(capfd):
+    """Before that they state different problems, which both notice and survive."""
+    assert run(2, "end") == 128 + signal.SIGKILL
+    said = capfd.readouterr()
+    assert said.out.count("differ in the problem") == 2
+    assert "process 1 ended without a word" in said.err
+    assert "process 1 was ended by SIGKILL" in said.err
+    assert "solved without the other" not in said.out
+
+
+def main(what, *folder):
+    ts.distributed()
+    if what == "solve":
+        values = solved()
+        np.savez(Path(*folder) / f"{processes.index()}.npz", bytes=bytes_sent(), **values)
+        return
+    try:
+        ts.solve(varying(), subdomains=2 + processes.index(), **CELLS)
+    except ValueError as error:
+        print(error, flush=True)
+    ts.solve(varying(), subdomains=2, **CELLS)
+    if processes.index() == 1:
+        os.kill(os.getpid(), signal.SIGKILL)
+    ts.solve(varying(), subdomains=2, **CELLS)
+    print("solved without the other")
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
