@@ -1,7 +1,7 @@
 """Burgers' equation: a wave steepens, and how steep it gets is known from Cole and Hopf.
 
-u_t + u u_x = nu u_xx on [-1, 1], u = -sin(pi x) at first, u = 0 at both ends. With u = -2 nu w_x / w
-it is the heat equation, and u a quotient of integrals.
+u_t + u u_x = nu u_xx on [-1, 1], u = -sin(pi x) at first, u = 0 at both ends. With
+u = -2 nu w_x / w it is the heat equation, and u a quotient of integrals.
 """
 
 import numpy as np
