@@ -1,0 +1,1 @@
+"""PINNacle's cases (Hao et al. 2023, arXiv 2306.08827), each stated in a few lines."""
