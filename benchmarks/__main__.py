@@ -24,6 +24,7 @@ from benchmarks import (
     trained,
     waves,
 )
+from benchmarks.pinnacle.board import pinnacle
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -59,6 +60,7 @@ BENCHMARKS = {
     "house": house.house,
     "fuzz": fuzz.fuzz,
     "waves": waves.waves,
+    "pinnacle": pinnacle,
     "nonlinear": nonlinear.nonlinear,
     "nonlinear_honesty": nonlinear.nonlinear_honesty,
     "memory": robust.predictions,
@@ -68,7 +70,7 @@ BENCHMARKS = {
 }
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
-    *("honesty", "honesty_tuning", "fuzz", "nonlinear", "nonlinear_honesty"),
+    *("honesty", "honesty_tuning", "fuzz", "nonlinear", "nonlinear_honesty", "pinnacle"),
 )
 COUNTED = ("honesty", "honesty_tuning", "fuzz")
 """Benchmarks that take a number."""

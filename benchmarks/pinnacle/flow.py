@@ -40,7 +40,7 @@ def cavity() -> ts.Problem:
             ts.Dirichlet(lambda x: 4 * x[:, 0] * (1 - x[:, 0]), on="ymax", of=u),
             ts.Dirichlet(0.0, on=("xmin", "xmax", "ymin"), of=u),
             ts.Dirichlet(0.0, of=v),
-            ts.Measured([(0.0, 0.0)], [0.0], of=p),
+            ts.Measured([(0.0, 0.0)], [0.0], p),
         ],
     )
 
@@ -62,7 +62,7 @@ def step() -> ts.Problem:
 
 
 def swinging() -> ts.Problem:
-    """A channel from rest, its inflow of three frequencies, a force across; p = 0 where it leaves."""
+    """A channel from rest: its inflow has three frequencies, a force acts across."""
 
     def inflow(x: np.ndarray) -> np.ndarray:
         return np.sin(np.pi * x[:, 1]) * np.sin(np.pi * np.outer([1, 3, 5], x[:, 2])).sum(axis=0)

@@ -59,9 +59,7 @@ def step(finer: bool) -> Values:
     geometry = SplineGeometry()
     corners = [(0, 0), (4, 0), (4, 2), (2, 2), (2, 1), (0, 1)]
     names = ["wall", "out", "wall", "wall", "wall", "in"]
-    points = [
-        geometry.AppendPoint(*c, maxh=0.005 if c == (2, 1) else 0.15) for c in corners
-    ]
+    points = [geometry.AppendPoint(*c, maxh=0.005 if c == (2, 1) else 0.15) for c in corners]
     for k, name in enumerate(names):
         geometry.Append(["line", points[k], points[(k + 1) % 6]], bc=name)
     mesh = ng.Mesh(geometry.GenerateMesh(maxh=0.15, grading=0.4))

@@ -128,7 +128,5 @@ def long(finer: bool) -> Values:
     )
     at = np.random.default_rng(7).random((300, 2))
     sx, sy = (np.sin(PI * np.outer(c, k)) for c in at.T)
-    values = [
-        np.sum((sx @ w[:-1].real.reshape(n, n)) * sy, axis=1) / (n + 1) ** 2 for w in found
-    ]
+    values = [np.sum((sx @ w[:-1].real.reshape(n, n)) * sy, axis=1) / (n + 1) ** 2 for w in found]
     return _at_times(at, times, values)

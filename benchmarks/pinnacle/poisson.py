@@ -19,9 +19,7 @@ PI = np.pi
 def holes() -> ts.Problem:
     """Laplace(u) = 0 around four discs."""
     square = ts.Box(x=(-0.5, 0.5), y=(-0.5, 0.5))
-    discs = [
-        ts.Ball(x=x, y=y, radius=0.1, name="hole") for x in (-0.3, 0.3) for y in (-0.3, 0.3)
-    ]
+    discs = [ts.Ball(x=x, y=y, radius=0.1, name="hole") for x in (-0.3, 0.3) for y in (-0.3, 0.3)]
     walls = [ts.Dirichlet(1.0, on=square.walls), ts.Dirichlet(0.0, on="hole")]
     return ts.Problem(reduce(sub, discs, square), ts.Equation(ts.Laplacian()), walls)
 
@@ -39,9 +37,7 @@ def charged() -> ts.Problem:
         return 10 * (17 + x**2 + y**2) * np.sin(PI * x) * np.sin(4 * PI * y)
 
     walls = [ts.Dirichlet(0.2, on=square.walls), ts.Dirichlet(1.0, on="hole")]
-    return ts.Problem(
-        reduce(sub, discs, square), ts.Equation(-ts.Laplacian() + 64.0, f), walls
-    )
+    return ts.Problem(reduce(sub, discs, square), ts.Equation(-ts.Laplacian() + 64.0, f), walls)
 
 
 BALLS = ((0.4, 0.3, 0.6, 0.2), (0.6, 0.7, 0.6, 0.2), (0.2, 0.8, 0.7, 0.1), (0.6, 0.2, 0.3, 0.1))

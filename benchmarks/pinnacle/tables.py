@@ -121,7 +121,9 @@ def areas(finer: bool) -> Values:
     load = 0.0
     for row, (a, one, wave) in enumerate(AREAS):
         x, y = (ng.x + 10) / 4 - row // 5, (ng.y + 10) / 4 - row % 5
-        inside = ng.IfPos(x, 1, 0) * ng.IfPos(1 - x, 1, 0) * ng.IfPos(y, 1, 0) * ng.IfPos(1 - y, 1, 0)
+        inside = (
+            ng.IfPos(x, 1, 0) * ng.IfPos(1 - x, 1, 0) * ng.IfPos(y, 1, 0) * ng.IfPos(1 - y, 1, 0)
+        )
         load += inside * (one + wave * ng.sin(PI * x) * ng.sin(PI * y)) / a
     found = ng.GridFunction(space)
     form = ng.grad(u) * ng.grad(v) * ng.dx + u * v * ng.ds

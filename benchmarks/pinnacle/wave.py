@@ -69,9 +69,7 @@ def _shaken() -> Known:
 
 
 CASES = [
-    Case(
-        "Wave 1d-C", string, lambda: formula(string().domain, _string), 1e-8, 9.79e-2, "exact"
-    ),
+    Case("Wave 1d-C", string, lambda: formula(string().domain, _string), 1e-8, 9.79e-2, "exact"),
     Case(
         "Wave 2d-MS",
         shaken,

@@ -22,7 +22,6 @@ from tessella.problem.conditions import IntegralCondition
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Statement
 
-
 GRIDDED = 3
 """Dimensions up to which points lie on grids; beyond, grids have too many points, most of them on
 the boundary, and points are scattered instead."""
