@@ -24,7 +24,7 @@ class Case:
     """`state` says the problem, `known` gives points and what is right there.
 
     `published` is the best mean relative L2 error of PINNacle's table, None where it is not known
-    here. `choices` are a discretisation by hand, where `tol` does not choose one. `reference` says
+    here. `choices` are a discretisation by hand, where `tol` chooses none in time. `reference` says
     where the right values come from, `remark` what differs from PINNacle.
     """
 
@@ -41,8 +41,7 @@ class Case:
         """One call. Where a march runs out of time there is no error to measure."""
         problem = self.state()
         begun = time.perf_counter()
-        asked = self.choices or {"tol": self.tol, "patience": PATIENCE}
-        solution = ts.solve(problem, **asked)
+        solution = self._solved(problem)
         seconds = time.perf_counter() - begun
         reached, last = (own.domain.upper[-1] for own in (solution.problem, problem))
         if reached < last:
@@ -50,6 +49,14 @@ class Case:
         x, right = self.known()
         error = np.linalg.norm(solution(x) - right) / np.linalg.norm(right)
         return self.row(float(error), seconds, solution.report.stop_reason)
+
+    def _solved(self, problem: ts.Problem) -> Any:
+        if not self.choices:
+            return ts.solve(problem, tol=self.tol, patience=PATIENCE)
+        chosen = {"coupling": "interfaces", "estimate": False, **self.choices}
+        if "slabs" in chosen:
+            return ts.march(problem, chosen.pop("slabs"), **chosen)
+        return ts.solve(problem, **chosen)
 
     def row(self, error: float | None, seconds: float | None, end: str) -> dict[str, Any]:
         factor = None if not (self.published and error) else self.published / error
@@ -60,10 +67,14 @@ class Case:
             "lines": lines(self.state),
             "published": self.published,
             "factor": factor,
-            "end": end,
+            "end": end if not self.choices else f"by hand: {_written(self.choices)}",
             "reference": self.reference,
             "remark": self.remark,
         }
+
+
+def _written(choices: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in choices.items())
 
 
 def lines(state: Callable[..., Any]) -> int:

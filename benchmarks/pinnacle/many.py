@@ -53,7 +53,7 @@ CASES = [
         None,
         4.67e-4,
         "exact",
-        {**_choices(2_000, 0.25), "estimate": False},
+        _choices(2_000, 0.25),
     ),
     Case(
         "HNd",
@@ -64,6 +64,6 @@ CASES = [
         None,
         1.19e-4,
         "exact",
-        {**_choices(2_000, 0.2), "sigma": 1e-14, "estimate": False},
+        {**_choices(2_000, 0.2), "sigma": 1e-14},
     ),
 ]
