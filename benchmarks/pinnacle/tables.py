@@ -133,10 +133,12 @@ def areas(finer: bool) -> Values:
 
 
 def _tables() -> dict[str, Callable[[bool], Values]]:
+    from benchmarks.pinnacle import chaotic_tables as chaotic
     from benchmarks.pinnacle import flow_tables as flow
     from benchmarks.pinnacle import heat_tables as heat
 
     own = (charged, balls, areas, heat.varying, heat.stove, heat.long, flow.cavity, flow.step)
+    own += (flow.swinging, chaotic.spots)
     return {make.__name__: make for make in own}
 
 
