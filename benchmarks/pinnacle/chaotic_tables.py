@@ -1,4 +1,4 @@
-"""What is right for the reaction of Gray and Scott: Fourier series, exponential time differencing."""
+"""What is right for the reaction of Gray and Scott: Fourier series and exponential steps."""
 
 from __future__ import annotations
 

@@ -44,9 +44,13 @@ def shaken() -> ts.Problem:
     )
 
 
-def _shaken() -> Known:
-    """w cos(pi t) with w as on the rim, and the sine series of what is missing at t = 0."""
-    x, y, t = (p := ts.Box(x=(0, 1), y=(0, 1), t=(0, 100)).scatter(600, np.random.default_rng(3))).T
+def shaken_series(at: float | None = None) -> Known:
+    """At random points, or `at` one time: w cos(pi t) with w as on the rim, and the sine series of
+    what is missing at t = 0."""
+    p = shaken().domain.scatter(600, np.random.default_rng(3))
+    if at is not None:
+        p[:, 2] = at
+    x, y, t = p.T
     root = math.sqrt(7) * PI
     own = math.sinh(PI) * y * np.sin(PI * x)
     other = math.sinh(3 * PI) * np.sin(2 * PI * y) * np.sinh(root * x) / math.sinh(root)
@@ -73,7 +77,7 @@ CASES = [
     Case(
         "Wave 2d-MS",
         shaken,
-        _shaken,
+        shaken_series,
         None,
         9.82e-1,
         "exact series",
