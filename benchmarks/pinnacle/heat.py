@@ -112,6 +112,15 @@ CASES = [
         "modes left out",
     ),
     Case("Heat 2d-MS", scales, lambda: formula(scales().domain, _scales), 1e-5, None, "exact"),
-    Case("Heat 2d-CG", stove, lambda: table("stove"), 1e-3, 2.39e-2, "NGSolve, exact in time"),
+    Case(
+        "Heat 2d-CG",
+        stove,
+        lambda: table("stove"),
+        None,
+        2.39e-2,
+        "NGSolve, exact in time",
+        {"slabs": 15, "subdomains": (8, 12, 1), "features": 150},
+        "with tol=1e-3 the error is 2.5e-2 after 51 seconds",
+    ),
     Case("Heat 2d-LT", long, lambda: table("long"), 1e-2, 9.99e-1, "sine series"),
 ]
