@@ -119,7 +119,7 @@ CASES = [
         None,
         2.39e-2,
         "NGSolve, exact in time",
-        {"slabs": 15, "subdomains": (8, 12, 1), "features": 150},
+        {"slabs": 20, "subdomains": (12, 18, 1), "features": 150},
         "with tol=1e-3 the error is 2.5e-2 after 51 seconds",
     ),
     Case("Heat 2d-LT", long, lambda: table("long"), 1e-2, 9.99e-1, "sine series"),
