@@ -85,6 +85,9 @@ def _over(*_: Any) -> None:
 
 
 def _write(rows: dict[str, dict[str, Any]]) -> None:
+    for name in CASES.keys() & rows.keys():
+        described = CASES[name].row(None, None, "")
+        rows[name] |= {key: described[key] for key in ("lines", "reference", "remark")}
     rows |= {name: _inverse(name) for name in INVERSE} | {name: _absent(name) for name in ABSENT}
     save("pinnacle", [rows[name] for name in ORDER if name in rows])
 

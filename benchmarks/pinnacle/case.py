@@ -36,6 +36,8 @@ class Case:
     reference: str
     choices: dict[str, Any] = field(default_factory=dict)
     remark: str = ""
+    uses: tuple[Callable[..., Any], ...] = ()
+    """Functions that the statement needs besides its own lines."""
 
     def run(self) -> dict[str, Any]:
         """One call. Where a march runs out of time there is no error to measure."""
@@ -64,7 +66,7 @@ class Case:
             "case": self.name,
             "error": error,
             "seconds": seconds,
-            "lines": lines(self.state),
+            "lines": sum(lines(own) for own in (self.state, *self.uses)),
             "published": self.published,
             "factor": factor,
             "end": end if not self.choices else f"by hand: {_written(self.choices)}",

@@ -85,7 +85,25 @@ def swinging() -> ts.Problem:
 
 OUTLET = "PINNacle asks for p = 0 at the outlet and nothing of u and v: here p = nu u_x and v_x = 0"
 CASES = [
-    Case("NS 2d-C", cavity, lambda: table("cavity"), 1e-4, 3.60e-2, "NGSolve"),
-    Case("NS 2d-CG", step, lambda: table("step"), 1e-2, 8.24e-2, "NGSolve", remark=OUTLET),
-    Case("NS 2d-LT", swinging, lambda: table("swinging"), 1e-2, 9.70e-1, "NGSolve", remark=OUTLET),
+    Case("NS 2d-C", cavity, lambda: table("cavity"), 1e-4, 3.60e-2, "NGSolve", uses=(flow,)),
+    Case(
+        "NS 2d-CG",
+        step,
+        lambda: table("step"),
+        1e-2,
+        8.24e-2,
+        "NGSolve",
+        remark=OUTLET,
+        uses=(flow,),
+    ),
+    Case(
+        "NS 2d-LT",
+        swinging,
+        lambda: table("swinging"),
+        1e-2,
+        9.70e-1,
+        "NGSolve",
+        remark=OUTLET,
+        uses=(flow,),
+    ),
 ]
