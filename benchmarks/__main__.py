@@ -25,6 +25,7 @@ from benchmarks import (
     trained,
     waves,
 )
+from benchmarks.pinnacle.board import pinnacle
 
 BENCHMARKS = {
     "cold_start": core.cold_start,
@@ -61,6 +62,7 @@ BENCHMARKS = {
     "house": house.house,
     "fuzz": fuzz.fuzz,
     "waves": waves.waves,
+    "pinnacle": pinnacle,
     "nonlinear": nonlinear.nonlinear,
     "nonlinear_honesty": nonlinear.nonlinear_honesty,
     "scaling": scaling.scaling,
@@ -72,6 +74,7 @@ BENCHMARKS = {
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
     *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "nonlinear_honesty"),
+    "pinnacle",
 )
 COUNTED = ("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz")
 """Benchmarks that take a number."""

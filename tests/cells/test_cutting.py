@@ -21,6 +21,7 @@ from tessella.cells.cutting import (
     inner_points,
     kinds,
     too_thin,
+    volumes,
 )
 
 SQUARE = ts.Box(x=(-1, 1), y=(-1, 1))
@@ -469,3 +470,10 @@ def test_a_seam_is_inside():
 def test_four_axes_are_refused_with_a_remedy():
     with pytest.raises(ValueError, match=r"has 4 \(x, y, z, t\): use coupling='overlap'"):
         Inside(ts.Ball(x=0, y=0, z=0, radius=1).over(t=(0, 1)))
+
+
+def test_no_boxes_have_no_volume():
+    """A tiling may fit a shape so well that it cuts no box."""
+    nothing = np.zeros((0, 2))
+    corner = ts.Box(x=(0, 2), y=(0, 2)) - ts.Box(x=(1, 2), y=(1, 2)).named("step")
+    assert volumes(Inside(corner), nothing, nothing).shape == (0,)

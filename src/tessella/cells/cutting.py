@@ -108,7 +108,9 @@ def volumes(inside: Inside, low: Array, high: Array) -> Array:
     level = inside.distance(middle).reshape(len(low), *[n] * len(axes))
     width = sum(np.abs(np.gradient(level, axis=k + 1)) for k in axes)
     share = np.clip(0.5 - level / np.maximum(width, 1e-300), 0.0, 1.0)
-    return np.asarray((high - low).prod(axis=1) * share.reshape(len(low), -1).mean(axis=1))
+    return np.asarray(
+        (high - low).prod(axis=1) * share.reshape(len(low), n ** len(axes)).mean(axis=1)
+    )
 
 
 def _trimmed(inside: Inside, low: Array, high: Array) -> tuple[Array, Array]:

@@ -27,6 +27,9 @@ from tessella.machine.arrays import Array
 PAIRS = 1 << 21
 """Pairs of points and edges measured at a time."""
 
+MOST = 4_096
+"""Points on a ball of more than three dimensions."""
+
 SHOWN = 4
 """A polygon of more vertices is printed with the first two."""
 
@@ -35,7 +38,7 @@ Ring = tuple[tuple[float, float], ...]
 
 @dataclass(frozen=True, init=False, repr=False)
 class Ball(Domain):
-    """A disc, or with `z` a ball; `name` is what its boundary is called.
+    """A disc, or with `z` a ball, or one of more dimensions; `name` is what its boundary is called.
 
     >>> import tessella as ts
     >>> plate = ts.Box(x=(0, 1), y=(0, 1)) - ts.Ball(x=0.3, y=0.3, radius=0.1, name="hole")
@@ -50,7 +53,7 @@ class Ball(Domain):
     bounds: Bounds = field(compare=False)
 
     def __init__(self, *, radius: float, name: str = "ball", **centre: float) -> None:
-        middle = _place(centre, "Ball", (2, 3))
+        middle = _place(centre, "Ball", (2, 3) if len(centre) < 4 else (len(centre),))
         if not (isinstance(radius, Real) and 0 < radius < np.inf):
             raise ValueError(f"Ball radius must be a positive number, got {radius!r}")
         check_name(name, "Ball")
@@ -72,12 +75,14 @@ class Ball(Domain):
         return np.linalg.norm(points - np.array(self.centre), axis=1) - self.radius
 
     def surface(self, part: str, spacing: Array, around: Domain) -> Surface:
-        """Equal angles on a circle, a Fibonacci spiral on a sphere."""
+        """Equal angles on a circle, a Fibonacci spiral on a sphere, beyond that random points."""
         h = float(np.min(spacing)) / self.radius
         if self.dimension == 2:
             n = max(8, int(np.ceil(2 * np.pi / h)))
             angle = 2 * np.pi * np.arange(n) / n
             return self._on(np.column_stack([np.cos(angle), np.sin(angle)]))
+        if self.dimension > 3:
+            return self.scatter_on(part, MOST, np.random.default_rng(0), around)
         n = max(16, int(np.ceil(4 * np.pi / h**2)))
         z = 1 - (2 * np.arange(n) + 1) / n
         angle = np.pi * (3 - np.sqrt(5)) * np.arange(n)

@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
+from scipy.stats import qmc
 
 from tessella.geometry.box import Box
+from tessella.geometry.domain import Domain, Surface
 from tessella.machine.arguments import is_number, whole_numbers
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
@@ -19,6 +21,10 @@ from tessella.overlap.quadrature import quadrature
 from tessella.problem.conditions import IntegralCondition
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Statement
+
+GRIDDED = 3
+"""Dimensions up to which points lie on grids; beyond, grids have too many points, most of them on
+the boundary, and points are scattered instead."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -52,6 +58,9 @@ class Grid:
     each axis gets oversampling^(1/d) times as many. At 1 the system interpolates and its exact
     solution is poor; 2 or more gives a genuine least-squares problem (4 costs more and gains
     little). `points_per_axis` overrides the rule. Faces carry the same grid.
+
+    In more than three dimensions there are `oversampling` points per column inside, quasi-random
+    ones (Sobol's), and as many again on the boundary, in equal parts for the conditions.
 
     >>> import tessella as ts
     >>> boxes = ts.Decomposition(ts.Box(x=(0, 1), y=(0, 1)), (8, 2))
@@ -98,6 +107,8 @@ class Grid:
         have columns. The grid is refined until the rows outnumber the columns of all subdomains
         with points by `oversampling`.
         """
+        if problem.domain.dimension > GRIDDED and self.points_per_axis is None:
+            return _scattered(problem, basis, math.ceil(self.oversampling * basis.columns))
         counts = self.counts(basis)
         found = _rows(problem, basis, counts)
         while self.points_per_axis is None and not isinstance(problem.domain, Box):
@@ -132,6 +143,42 @@ def _rows(problem: Problem, basis: AnyBasis, counts: tuple[int, ...]) -> list[Ro
         sample = partial(domain.boundary, counts=counts)
         found.append(Rows(condition, *condition.places(domain, sample)))
     return found
+
+
+def _scattered(problem: Problem, basis: AnyBasis, count: int) -> list[Rows]:
+    """`count` points for each equation, and for the conditions together."""
+    domain = problem.domain
+    check_memory(basis, (len(problem.equations) + 1) * count)
+    inside = _quasi_random(domain, count)
+    found = [Rows(e, problem.within(e, inside)) for e in problem.equations]
+    for condition in problem.conditions:
+        if isinstance(condition, IntegralCondition):
+            points, measure = quadrature(basis)
+            found.append(Rows(condition, points, measure=measure))
+            continue
+        each = math.ceil(count / len(problem.conditions) / max(len(condition.faces(domain)), 1))
+        sample = partial(_scattered_on, domain, count=each)
+        found.append(Rows(condition, *condition.places(domain, sample)))
+    return found
+
+
+def _quasi_random(domain: Domain, count: int) -> Array:
+    """Sobol's points of the bounding box that lie inside the domain."""
+    wanted = count
+    while True:
+        power = math.ceil(math.log2(wanted))
+        share = qmc.Sobol(domain.dimension, seed=0).random_base2(power)
+        points = domain.lower + (domain.upper - domain.lower) * share
+        points = points[domain.contains(points)]
+        if len(points) >= count:
+            return points[:count]
+        wanted = 2 * 2**power
+
+
+def _scattered_on(domain: Domain, part: str, count: int) -> Surface:
+    if isinstance(domain, Box):
+        return domain.on(domain.face(part), _quasi_random(domain, count))
+    return domain.scatter_on(part, count, np.random.default_rng(0), domain)
 
 
 def _size(rows: list[Rows]) -> int:

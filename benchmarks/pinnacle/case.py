@@ -1,0 +1,93 @@
+"""One row of the scoreboard: a problem in a few lines, one call, and what it is measured by."""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import tessella as ts
+
+PATIENCE = 60.0
+"""Seconds that a case may take, about."""
+
+Known = tuple[np.ndarray, np.ndarray]
+"""Points, and values there with a column for each unknown."""
+
+
+@dataclass(frozen=True)
+class Case:
+    """`state` says the problem, `known` gives points and what is right there.
+
+    `published` is the best mean relative L2 error of PINNacle's table, None where it is not known
+    here. `choices` are a discretisation by hand, where `tol` chooses none in time. `reference` says
+    where the right values come from, `remark` what differs from PINNacle.
+    """
+
+    name: str
+    state: Callable[[], ts.Problem]
+    known: Callable[[], Known]
+    tol: float | None
+    published: float | None
+    reference: str
+    choices: dict[str, Any] = field(default_factory=dict)
+    remark: str = ""
+    uses: tuple[Callable[..., Any], ...] = ()
+    """Functions that the statement needs besides its own lines."""
+
+    def run(self) -> dict[str, Any]:
+        """One call. Where a march runs out of time there is no error to measure."""
+        problem = self.state()
+        begun = time.perf_counter()
+        solution = self._solved(problem)
+        seconds = time.perf_counter() - begun
+        reached, last = (own.domain.upper[-1] for own in (solution.problem, problem))
+        if reached < last:
+            return self.row(None, seconds, f"time ran out at t = {reached:.3g} of {last:g}")
+        x, right = self.known()
+        error = np.linalg.norm(solution(x) - right) / np.linalg.norm(right)
+        return self.row(float(error), seconds, solution.report.stop_reason)
+
+    def _solved(self, problem: ts.Problem) -> Any:
+        if not self.choices:
+            return ts.solve(problem, tol=self.tol, patience=PATIENCE)
+        chosen = {"coupling": "interfaces", "estimate": False, **self.choices}
+        if "slabs" in chosen:
+            return ts.march(problem, chosen.pop("slabs"), **chosen)
+        return ts.solve(problem, **chosen)
+
+    def row(self, error: float | None, seconds: float | None, end: str) -> dict[str, Any]:
+        factor = None if not (self.published and error) else self.published / error
+        return {
+            "case": self.name,
+            "error": error,
+            "seconds": seconds,
+            "lines": sum(lines(own) for own in (self.state, *self.uses)),
+            "published": self.published,
+            "factor": factor,
+            "end": end if not self.choices else f"by hand: {_written(self.choices)}",
+            "reference": self.reference,
+            "remark": self.remark,
+        }
+
+
+def _written(choices: dict[str, Any]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in choices.items())
+
+
+def lines(state: Callable[..., Any]) -> int:
+    """Of the statement, without its docstring and blank lines, and one for the call."""
+    source = inspect.getsource(state)
+    for quoted in source.split('"""')[1::2]:
+        source = source.replace(f'"""{quoted}"""', "")
+    return sum(1 for line in source.splitlines() if line.strip())
+
+
+def formula(domain: Any, exact: Callable[[Any], Any], count: int = 5_000) -> Known:
+    """A formula at random points."""
+    x = domain.scatter(count, np.random.default_rng(3))
+    return x, np.asarray(exact(x))
