@@ -45,7 +45,7 @@ problem = ts.Problem(
     ],
     name="fibre",
 )
-solution = ts.solve(problem, tol=1e-4)
+solution = ts.solve(problem, tol=1e-3)
 
 inside = [(0.0, 0.0), (0.3, 0.2), (-0.1, -0.45)]
 strains = np.array([solution.apply(own, inside) for own in (x @ u, y @ v)])

@@ -155,7 +155,7 @@ def test_needles_that_travel_are_seen():
     def exact(p):
         return sum(jnp.exp(-(((p[:, 0] - p[:, 1] - 0.3 + n) / 0.002) ** 2)) for n in range(-1, 2))
 
-    report = ts.solve(carried(exact, 1, 0.5, ts.Periodic("x")), tol=1e-3, patience=10).report
+    report = ts.solve(carried(exact, 1, 0.5, ts.Periodic("x")), tol=1e-3, patience=5).report
     assert report.error["l1_normalised"] <= 3e-3 or report.stop_reason == "tolerance not met"
     assert report.error_estimate > report.error["l1_normalised"] / 10
 
