@@ -35,9 +35,13 @@ SHOWN = ("case", "error", "seconds", "lines", "published", "factor", "end")
 
 
 def pinnacle(*names: str) -> None:
-    """Some cases, or all of them; rows of others are kept."""
+    """Some cases, or all of them; rows of others are kept, and those of inverse problems are what
+    `python -m benchmarks inverse` left."""
+    for name in names:
+        if name not in ORDER:
+            raise ValueError(f"unknown case {name!r}: there are {', '.join(ORDER)}")
     rows = {row["case"]: row for row in _kept("pinnacle")}
-    for name in names or CASES:
+    for name in [name for name in names or CASES if name in CASES]:
         rows[name] = in_fresh_process(_run, name)
         print({key: rows[name][key] for key in SHOWN}, flush=True)
         _write(rows)
@@ -111,7 +115,7 @@ def _kept(name: str) -> list[dict[str, Any]]:
 
 def _inverse(name: str) -> dict[str, Any]:
     """The mean of what `python -m benchmarks inverse` found from different noise."""
-    own = [row for row in _kept("inverse") if row["case"].startswith(name)]
+    own = [row for row in _kept("inverse") if row["case"].startswith(f"{name} seed")]
     error, seconds = (float(np.mean([row[key] for row in own])) for key in ("error", "seconds"))
     published = INVERSE[name]
     return {
