@@ -210,8 +210,10 @@ class _Walk:
     def go(self) -> str:
         """Refine until the tolerance is met; else the reason why not."""
         plan = self._begun(first_plan(self.sample or self.problem))
-        tuned, smooth = False, True
+        tuned, smooth, never = False, True, leaves_open(self.problem)
         while not self.met:
+            if never and len(self.steps) > 1:
+                return ""  # no discretisation settles what conditions leave open
             richer = plan.richer(self._rungs()) if smooth else None
             following = richer or self._finer(plan)
             if self.slow >= tuning.TIMES:
