@@ -225,8 +225,12 @@ def view(
     Python, `ts.load(FILE, problem=problem).view()`.
     """
     from tessella.solution.files import load
+    from tessella.solving.factor import FactoredProblem
 
-    viewer = load(file).view(browser=not no_open)
+    found = load(file)
+    if isinstance(found, FactoredProblem):
+        raise ValueError(f"{file} has factors, not a solution: solve for some data first")
+    viewer = found.view(browser=not no_open)
     console.print(f"{file} is shown at {viewer.url} until Ctrl-C", soft_wrap=True)
     viewer.wait()
 

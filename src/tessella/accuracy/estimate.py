@@ -83,6 +83,17 @@ class Look(NamedTuple):
         return found if self.zero is None else np.maximum(found, self.zero)
 
 
+def spreads(solution: Solution) -> dict[str, float]:
+    """What estimated errors of every unknown are parts of, in its units; of one that is nothing but
+    rounding its natural size."""
+    problem = solution.problem
+    rows = held_out(problem, peaked=False)
+    seen = (look if len(problem.unknowns) > 1 else glance)(solution, rows)
+    found, natural = seen.spread, natural_sizes(seen)
+    found = np.where(found <= tuning.NOUGHT * natural, natural, found)
+    return dict(zip(problem.unknowns, found.tolist(), strict=True))
+
+
 def natural_sizes(seen: Look) -> Array:
     """How large every unknown of a system could be: so large that in some statement it balances the
     data or another unknown. One that is zero has no other size."""

@@ -32,7 +32,7 @@ class Whole:
 
     rows: Array
     weights: Array
-    factors: tuple[Array, Array] | None
+    factors: tuple[Array, np.ndarray] | None
     condition: float
     A33: Array
     A31: Array
@@ -102,7 +102,7 @@ def join_last(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, weights:
     return Whole(rows, weights, *_factored(rows), A33, A31, B33, E_b)
 
 
-def _factored(rows: Array) -> tuple[tuple[Array, Array] | None, float]:
+def _factored(rows: Array) -> tuple[tuple[Array, np.ndarray] | None, float]:
     """LU of square, regular rows, and their condition."""
     n = len(rows)
     if rows.shape != (n, n) or n == 0:

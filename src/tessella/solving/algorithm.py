@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.accuracy.estimate import Errors, disagreement, judge
+from tessella.accuracy.estimate import Errors, disagreement, judge, spreads
 from tessella.cells.shelf import Shelf
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
@@ -57,6 +57,7 @@ def run(
             errors = _second_opinion(solution, decided)
             found["error_estimate"] = errors and errors.mean
             found["largest_error_estimate"] = errors and errors.largest
+            found["spreads"] = spreads(solution) if errors else {}
         if not solution.report.advice:
             found["advice"] = disagreement(solution.report.error, found["error_estimate"])
     found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}

@@ -93,6 +93,7 @@ def identify(
     chosen = Method.of(choices, "identify", method)
     points, values = _data(data)
     u = parametric(problem_of, points, chosen, of=of)
+    u.family.door = "identify"
     fit = _Fit(u, values, start, noise, bounds, regularisation, strength, prior)
     with attended(progress) as show:
         return fit.found(show)

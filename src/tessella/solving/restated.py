@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ class Shape:
 class Restated:
     """problem_of(theta) at any theta: checked in full once, then only what may change."""
 
-    def __init__(self, problem_of: Callable[[Any], Problem]) -> None:
-        self.problem_of = problem_of
+    def __init__(self, problem_of: Callable[[Any], Problem], door: str = "parametric") -> None:
+        self.problem_of, self.door = problem_of, door
         self.shape: Shape | None = None
         self.first: Problem | None = None
         self._lock = threading.Lock()
@@ -81,7 +82,8 @@ class Restated:
 
     def _asked(self, numbers: Any) -> Problem:
         assert self.shape is not None
-        found = self.problem_of(self.shape.theta(numbers))
+        with self._named(numbers):
+            found = self.problem_of(self.shape.theta(numbers))
         if not isinstance(found, Problem):
             raise TypeError(
                 f"problem_of(theta) must return a Problem, got {found!r}: is a return missing?"
@@ -93,6 +95,19 @@ class Restated:
                 f"by scipy.optimize.least_squares"
             )
         return found
+
+    @contextmanager
+    def _named(self, numbers: Any) -> Iterator[None]:
+        """An error of problem_of with the door that asked for theta; where JAX follows theta, JAX's
+        own."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(numbers, np.ndarray):
+                raise
+            said = f"{self.door}(): problem_of({_spelled(numbers)}) fails, {error}"
+            kind = type(error) if isinstance(error, ValueError | TypeError) else RuntimeError
+            raise kind(said) from error
 
     def followed(self, numbers: Any) -> Problem:
         """Statements for numbers that JAX follows."""

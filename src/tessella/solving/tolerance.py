@@ -30,6 +30,7 @@ from tessella.accuracy.estimate import (
     disagreement,
     look,
     own_rows,
+    spreads,
     unmet,
 )
 from tessella.accuracy.held_out import held_out
@@ -458,6 +459,7 @@ def solve_to(
         error=error,
         error_estimate=found.errors and found.errors.mean,
         largest_error_estimate=found.errors and found.errors.largest,
+        spreads=spreads(found.solution) if found.errors else {},
         tolerance=method.tol,
         refinement=found.steps,
         stop_reason="tolerance met" if met else "tolerance not met",
