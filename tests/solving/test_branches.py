@@ -9,7 +9,7 @@ from scipy.optimize import brentq
 
 import tessella as ts
 from tessella.problem.family import data_for
-from tessella.problem.nonlinear import Around, linearised
+from tessella.problem.linearised import Around, linearised
 from tessella.solving.newton import LostError
 
 LINE = ts.Box(x=(0, 1))
