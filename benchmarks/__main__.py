@@ -64,7 +64,7 @@ BENCHMARKS = {
     "waves": waves.waves,
     "pinnacle": pinnacle,
     "nonlinear": nonlinear.nonlinear,
-    "nonlinear_honesty": nonlinear.nonlinear_honesty,
+    "gallery_nonlinear": nonlinear.gallery_nonlinear,
     "scaling": scaling.scaling,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
@@ -73,7 +73,7 @@ BENCHMARKS = {
 }
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
-    *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "nonlinear_honesty"),
+    *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "gallery_nonlinear"),
     "pinnacle",
 )
 COUNTED = ("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz")

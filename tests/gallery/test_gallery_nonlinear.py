@@ -15,7 +15,7 @@ from tessella.gallery.reactions import (
     rounded_kink,
 )
 from tessella.geometry.functions import function_values
-from tessella.problem.nonlinear import applied_to
+from tessella.problem.linearised import applied_to
 from tessella.problem.states import Guess
 
 EXACT = [

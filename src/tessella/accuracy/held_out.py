@@ -201,9 +201,12 @@ def _with_peaks(
     statement = part.source
     if size is None and not callable(statement.given):
         return part
-    size = size or statement.values
+
+    def sizes(x: Array, normals: Array | None) -> Array:
+        return statement.values(x, normals) if size is None else size(x)
+
     x, normals = pool(tuning.POOL.get(part.points.shape[1], tuning.POOL[3]))
-    squares = size(x) ** 2
+    squares = sizes(x, normals) ** 2
     total = float(squares.sum())
     if total < TINY or not math.isfinite(total):
         return part
@@ -212,7 +215,7 @@ def _with_peaks(
         return part
     chosen = draw.choice(len(x), len(part.points), p=squares / total)
     points = np.concatenate([part.points, x[chosen]])
-    own = np.concatenate([size(part.points) ** 2, squares[chosen]])
+    own = np.concatenate([sizes(part.points, part.normals) ** 2, squares[chosen]])
     shares = 1 / (1 + own / squares.mean())
     if part.normals is not None and normals is not None:
         normals = np.concatenate([part.normals, normals[chosen]])

@@ -302,7 +302,7 @@ class Stating:
         functions are called once, at all points together."""
         problem, normals = self.problem, self.normals(places)
         lift = problem.lift(source.operator, x, normals)
-        given = source.values(x) - lift
+        given = source.values(x, normals) - lift
         symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
         if isinstance(source, Equation):
             self.symbols.append(symbols)

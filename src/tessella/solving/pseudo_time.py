@@ -17,7 +17,7 @@ import numpy as np
 
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
-from tessella.problem.nonlinear import Around, linearised
+from tessella.problem.linearised import Around, linearised
 from tessella.problem.operators import Operator, Scaled, Sum
 from tessella.problem.problem import Equation, Problem
 from tessella.problem.statement import Applied

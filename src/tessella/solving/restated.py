@@ -75,7 +75,7 @@ class Restated:
         found = topology(domain)
         if found != self._topology:
             raise ValueError(
-                f"theta={_spelled(numbers)} changes the domain's topology, from "
+                f"theta={spelled(numbers)} changes the domain's topology, from "
                 f"{_told(self._topology)} to {_told(found)}: u does not depend on theta "
                 f"smoothly there, so bound theta to keep it"
             )
@@ -87,12 +87,6 @@ class Restated:
         if not isinstance(found, Problem):
             raise TypeError(
                 f"problem_of(theta) must return a Problem, got {found!r}: is a return missing?"
-            )
-        if not found.linear:
-            raise ValueError(
-                f"parametric() and identify() take linear problems so far, and {found.name!r} is "
-                f"nonlinear: solve() for every theta, from the last solution by start=, and fit "
-                f"by scipy.optimize.least_squares"
             )
         return found
 
@@ -125,7 +119,7 @@ class Restated:
         ):
             if own != other:
                 raise ValueError(
-                    f"problem_of({_spelled(numbers)}) has other {what} than before, {other} in "
+                    f"problem_of({spelled(numbers)}) has other {what} than before, {other} in "
                     f"place of {own}: theta may change numbers, functions and sizes only"
                 )
         made = copy.copy(first)
@@ -139,7 +133,7 @@ def _names(problem: Problem) -> list[str]:
     return [statement.name for statement in problem.statements]
 
 
-def _spelled(numbers: Array) -> str:
+def spelled(numbers: Array) -> str:
     some = ", ".join(f"{x:.6g}" for x in numbers[:6])
     return f"[{some}{', ...' if len(numbers) > 6 else ''}]"
 

@@ -18,8 +18,9 @@ from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import run
 from tessella.solving.continuation import Continuation, ProblemOf, check_family, check_values
+from tessella.solving.iterating import iterate
 from tessella.solving.method import Method, check_problem, with_choices
-from tessella.solving.newton import GIVEN_UP, LostError, iterate
+from tessella.solving.newton import GIVEN_UP, LostError
 from tessella.solving.starts import started
 from tessella.solving.stepping import in_slabs, step_to
 from tessella.solving.tolerance import check, solve_to

@@ -29,7 +29,7 @@ from tessella.machine.arrays import Array
 from tessella.machine.progress import inner
 from tessella.machine.stopwatch import Stopwatch
 from tessella.problem.hard import stated
-from tessella.problem.nonlinear import Around, linearised
+from tessella.problem.linearised import Around, linearised
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import TIME, at_start, slab_problem
 from tessella.solution.marched import Marched

@@ -50,14 +50,15 @@ from tessella.problem.determined import (
     leaves_open,
     missing_conditions,
 )
-from tessella.problem.nonlinear import Around, linearised, typical
+from tessella.problem.linearised import Around, linearised, typical
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied
 from tessella.solution.report import Step, error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.algorithm import run
+from tessella.solving.iterating import Iterating
 from tessella.solving.method import LARGEST, MEAN, PATIENCE, Method
-from tessella.solving.newton import Iterating, LostError
+from tessella.solving.newton import LostError
 from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 
 

@@ -34,7 +34,7 @@ from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
-from tessella.problem.nonlinear import Remaining, original
+from tessella.problem.linearised import Remaining, original
 from tessella.problem.problem import Problem, Reference
 from tessella.problem.slabs import AtEnd, Continued, at_start, slab_problem, starts
 from tessella.problem.statement import Applied
@@ -42,8 +42,9 @@ from tessella.solution.marched import Slab
 from tessella.solution.report import error_norms, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, substitute
+from tessella.solving.iterating import around_itself
 from tessella.solving.method import Method
-from tessella.solving.newton import BALANCE, TOLERANCE, LostError, Newton, around_itself
+from tessella.solving.newton import BALANCE, TOLERANCE, LostError, Newton
 from tessella.solving.ways import Factors, Parts, way
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
