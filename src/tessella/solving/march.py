@@ -169,7 +169,7 @@ def finished(
 ) -> Marched:
     """The slabs of a walk as one solution, and its error where that can be known."""
     reached = until(problem, walk.figures[-1].end)
-    report = MarchReport(walk.solutions[0].report, tuple(walk.figures), planned, reason, advice)
+    report = MarchReport(walk.solutions[0].report, walk.told(), planned, reason, advice)
     made = Marched(reached, tuple(walk.solutions), report)
     at = test_points(made.problem, made.slabs[0].basis, None)
     error = None if at is None else error_norms(made(at), made.problem.exact_values(at))

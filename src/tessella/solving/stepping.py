@@ -14,6 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import numpy as np
@@ -28,6 +29,7 @@ from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.progress import inner
 from tessella.machine.stopwatch import Stopwatch
+from tessella.machine.threads import OutOfTimeError, until
 from tessella.problem.hard import stated
 from tessella.problem.linearised import Around, linearised
 from tessella.problem.problem import Problem
@@ -216,10 +218,15 @@ class _Stepping:
         before = self.kept
         while True:
             try:
-                trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
+                with self.in_time(best is not None or bool(walk.figures)):
+                    trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
             except LostError:
                 steps = self.not_too_short(Steps(steps.plan, (self.bounds(t, steps)[1] - t) / 2))
                 continue
+            except OutOfTimeError:
+                if best is None:
+                    raise
+                return self.given_up(best)
             lost = trial.lost * walk.part(trial)
             may = self.allowance(walk, t, steps) * (LENIENT if walk.figures else 1.0)
             if not walk.figures or lost > may:
@@ -236,10 +243,19 @@ class _Stepping:
                 steps, before = before, None
                 continue
             if slow > PATIENT or self.spent() > self.patience:
-                self.least = WORTH_MORE * best[0]
-                self.kept = best[2]
-                return best[1:]
+                return self.given_up(best)
             steps = self.not_too_short(self.finer(steps, trial, lost, may))
+
+    def in_time(self, something: bool) -> AbstractContextManager[None]:
+        """Inside, what takes longer than patience lasts is ended, if there is something to keep."""
+        timed = something and processes.alone()  # others would wait for what was ended
+        return until(self.started + self.patience if timed else math.inf)
+
+    def given_up(self, best: tuple[float, Trial, Steps]) -> tuple[Trial, Steps]:
+        """The best slab, though it loses more than it may."""
+        lost, trial, self.kept = best
+        self.least = WORTH_MORE * lost
+        return trial, self.kept
 
     def not_too_short(self, steps: Steps) -> Steps:
         if steps.length >= SHORTEST * (self.high - self.low):

@@ -32,6 +32,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
+from tessella.machine.threads import OutOfTimeError
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
 from tessella.problem.linearised import Remaining, original
@@ -63,7 +64,7 @@ class UnstableError(ArithmeticError):
     """A march whose errors feed on themselves."""
 
 
-ENDS = (UnstableError, LostError, KeyboardInterrupt, MemoryError)
+ENDS = (UnstableError, LostError, KeyboardInterrupt, MemoryError, OutOfTimeError)
 """What ends a march that keeps its slabs (see `Walk.stopped`)."""
 
 
@@ -197,10 +198,10 @@ class Walk:
         self.figures: list[Slab] = []
         self.stray: Solution | None = None
         """The end of the poorer march."""
-        self.moments = np.zeros((4, len(problem.unknowns)))
-        """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
-        self.largest, self.worst = np.zeros((2, len(problem.unknowns)))
-        """Of all slabs, the largest value and the largest estimated error."""
+        self.moments: list[Array] = []
+        """Of every slab: time, and integrals of u, of its square and of the estimated error."""
+        self.peaks: list[Array] = []
+        """Of every slab: its spread, the largest value and the largest estimated error."""
         self.known = 0.0
         """The size of what the solution starts from and is given."""
         self.spread = np.zeros(len(problem.unknowns))
@@ -208,6 +209,8 @@ class Walk:
         self.lost = self.strayed = self.missed = 0.0
         """What all slabs so far have lost at their ends, what poorer ones have, both in parts of
         that spread, and the largest part of some data that a slab misses."""
+        self.grown: float | None = None
+        """By which factor that has grown on its way to the last slab."""
 
     @property
     def last(self) -> Solution | None:
@@ -258,6 +261,7 @@ class Walk:
                 overall and overall.mean,
                 trial.solution.report.columns,
                 overall and overall.largest,
+                self.grown,
             )
         )
         self._check_size(trial.seen)
@@ -265,13 +269,15 @@ class Walk:
     def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
         """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
         if isinstance(error, UnstableError):
-            self.solutions.pop()
-            self.figures.pop()
+            for kept in (self.solutions, self.figures, self.moments, self.peaks):
+                kept.pop()
             return f"unstable {where}", f"{error}: {remedy}"
         if not self.figures:
             raise error
         if isinstance(error, LostError):
             return f"lost {where}", f"{error}; or take shorter slabs"
+        if isinstance(error, OutOfTimeError):
+            return f"out of patience {where}", "raise `patience`"
         what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
         return f"{what} {where}", f"kept until t = {self.figures[-1].end:g}"
 
@@ -300,15 +306,31 @@ class Walk:
         own = np.where(trial.spread > 0, trial.spread, 1.0)
         lost, worst = guess or (0.0, 0.0)
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
-        self.moments += length * np.stack([np.ones_like(mean), mean, square, lost * own])
-        self.worst = np.maximum(self.worst, worst * own)
-        self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
+        self.moments.append(length * np.stack([np.ones_like(mean), mean, square, lost * own]))
+        self.peaks.append(np.stack([own, np.max(np.abs(u), axis=0), worst * own]))
         if guess is None:
             return None
-        time_, mean, square, error = self.moments
-        spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
-        parts = (error / time_, self.worst) / unit(spread, self.largest)
+        time_, _, _, error = np.sum(self.moments, axis=0)
+        parts = (error / time_, np.max(self.peaks, axis=0)[2]) / self._whole_spread()
         return Errors(*map(float, np.max(parts, axis=1)))
+
+    def _whole_spread(self) -> Array:
+        """Of every unknown in all slabs together."""
+        time_, mean, square, _ = np.sum(self.moments, axis=0)
+        spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
+        return unit(spread, np.max(self.peaks, axis=0)[1])
+
+    def told(self) -> tuple[Slab, ...]:
+        """The figures with their errors in parts of the spread of the whole, so that those of one
+        slab can be compared with those of another."""
+        found, whole = [], self._whole_spread()
+        for slab, (own, *_) in zip(self.figures, self.peaks, strict=True):
+            part, error = float(np.max(own / whole)), slab.error
+            if error is not None:
+                error = {**error, "l1_normalised": part * error["l1_normalised"]}
+            estimate = None if slab.estimate is None else part * slab.estimate
+            found.append(dataclasses.replace(slab, estimate=estimate, error=error))
+        return tuple(found)
 
     def _estimated(self, trial: Trial) -> Errors | None:
         """Of everything so far. A slab loses what separates it from a poorer one with the same
@@ -332,15 +354,17 @@ class Walk:
         part = self.part(trial)
         astray = stray(seen.rows[0].points).reshape(seen.inside.shape)
         far = apart(seen, astray)
-        growth = self._growth(far, part * max(far - trial.judged.difference, 0.0))
-        estimate = max(trial.error + growth * self.lost / part, self.missed)
+        self.grown = self._growth(far, part * max(far - trial.judged.difference, 0.0))
+        estimate = max(trial.error + (self.grown or 0.0) * self.lost / part, self.missed)
         self.strayed += part * trial.apart
         self.lost += part * trial.lost
         return Errors(estimate, largest_error(seen, stray, astray, estimate))
 
-    def _growth(self, far: float, carried: float) -> float:
+    def _growth(self, far: float, carried: float) -> float | None:
         """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
-        once that one has lost its way."""
+        once that one has lost its way; None for the first slab."""
+        if not self.figures:
+            return None
         if not self.strayed:
             return 1.0
         found = carried / self.strayed
