@@ -51,7 +51,15 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     GMRES keeps."""
     if isinstance(solver, Exchange):
         return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
-    return sum(len(own.pairs) * stage.bytes for stage, own in _joins(order, distinct))
+    kept = sum(len(own.pairs) * stage.bytes for stage, own in _joins(order, distinct))
+    return kept + max((_at_work(order, i) for i in order.above), default=0.0)
+
+
+def _at_work(order: Order, i: int) -> float:
+    """Bytes of the columns that a process works with while several make a join together."""
+    stage, at = order.stages[i], order.stages[i].numbers
+    m, n = len(at.a3_in), len(at.b3_in)
+    return 8.0 * (sum(stage.sizes.given) + 2 * (m + n)) * (m + n)
 
 
 def _joins(order: Order, distinct: Sequence[Distinct]) -> list[tuple[Stage, Distinct]]:

@@ -208,25 +208,28 @@ class Entry:
         `choices` are `seed`, `solver`, `condition`, `tol` and `patience`. `solver` is a linear
         solver's name, or "pinn" or "fbpinn" for a network of the paper's size trained on the same
         points; that one may keep its state in the file `checkpoint`. With `tol` only the preset's
-        problem counts, and the method is chosen to meet the tolerance.
+        problem counts, and the method is chosen to meet the tolerance; `checkpoint` is then a
+        folder for finished steps, and of a preset with slabs one for these.
         """
         preset, settings = preset or self.first, settings or {}
         given = Method.of(choices, f"{self.name}.solve", takes=CHOICES).given
         trained = given.get("solver") in TRAINED
         if "tol" in given:
-            if checkpoint is not None or given.keys() & {"solver", "condition"}:
-                raise ValueError("tol chooses the method: leave out solver, condition, checkpoint")
-            solution = self._to_tolerance(preset, settings, given, progress)
+            if given.keys() & {"solver", "condition"}:
+                raise ValueError("tol chooses the method: leave out solver and condition")
+            solution = self._to_tolerance(preset, settings, given, progress, checkpoint)
             return _recorded(solution, preset, {})
         if trained and given.get("condition"):
             raise ValueError(f"a {given['solver']} has no condition numbers: leave out `condition`")
         if trained:
             return self._train(preset, settings, given, progress, checkpoint)
         if self.preset(preset).slabs is not None:
-            return self.march(preset, settings=settings, progress=progress, **choices)
+            kept: dict[str, Any] = {"progress": progress, "checkpoint": checkpoint}
+            return self.march(preset, settings=settings, **kept, **choices)
         if checkpoint is not None:
             raise ValueError(
-                f"only {' and '.join(TRAINED)} keep checkpoints, not {given.get('solver')!r}"
+                f"only {' and '.join(TRAINED)} keep checkpoints, not {given.get('solver')!r}: name "
+                f"tol or slabs, whose steps are kept, or leave checkpoint out"
             )
         problem, method, enrichment = self._chosen(preset, settings)
         whole = method.choices(**given, enrichment=enrichment)
@@ -244,10 +247,11 @@ class Entry:
         *,
         settings: Mapping[str, Any] | None = None,
         progress: Shown = None,
+        checkpoint: str | Path | None = None,
         **choices: Any,
     ) -> Marched:
         """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab. Left
-        out, `slabs` are the preset's, or 20."""
+        out, `slabs` are the preset's, or 20. Finished ones are kept in the folder `checkpoint`."""
         preset, settings = preset or self.first, settings or {}
         slabs = slabs or self.preset(preset).slabs or 20
         given = Method.of(choices, f"{self.name}.march", takes=CHOICES).given
@@ -263,7 +267,7 @@ class Entry:
         else:
             problem, method, enrichment = self._chosen(preset, settings)
             how, kept = method.choices(**given, enrichment=enrichment), method.settings
-        marched = march(problem, slabs, how, progress=progress)
+        marched = march(problem, slabs, how, progress=progress, checkpoint=checkpoint)
         return _recorded(marched, preset, kept)
 
     def parts(
@@ -293,6 +297,7 @@ class Entry:
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
         progress: Shown,
+        checkpoint: str | Path | None,
     ) -> Solution | Marched:
         chosen, method = self.preset(preset), self.preset(preset).method
         problem = self._stated(preset, settings)
@@ -306,6 +311,7 @@ class Entry:
             ),
             start=chosen.start_of(problem.parameters),
             progress=progress,
+            checkpoint=checkpoint,
         )
 
     def _stated(self, preset: str, settings: Mapping[str, Any]) -> Problem:

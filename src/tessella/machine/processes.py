@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -193,25 +193,38 @@ def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     """The arrays of all processes, in their order."""
     if alone():
         return [own]
-    others = [(_Here.index + i) % _Here.number for i in range(1, _Here.number)]
-    failed: list[Exception] = []
-    sending = threading.Thread(target=_sent_to, args=(others, what, own, failed))
+    every = range(_Here.number)
+    others = [i for i in every if i != _Here.index]
+    found = exchanged(what, every, dict.fromkeys(others, own), others)
+    return [{**found, _Here.index: own}[i] for i in every]
+
+
+def exchanged(
+    what: str, team: Sequence[int], out: Mapping[int, np.ndarray], sources: Collection[int]
+) -> dict[int, np.ndarray]:
+    """Arrays to some processes of a team, of which all take part, and those of some others.
+
+    Everybody sends to the one k places further on and hears from the one k places before, k = 1,
+    2, ...: whoever waits in a round waits for one in an earlier round.
+    """
+    own, failed = team.index(_Here.index), []
+    ring = [team[(own + k) % len(team)] for k in range(1, len(team))]
+
+    def send_all() -> None:
+        try:
+            for other in ring:
+                if other in out:
+                    send(other, what, out[other])
+        except Exception as error:
+            failed.append(error)
+
+    sending = threading.Thread(target=send_all)
     sending.start()
-    found = {_Here.index: own}
-    for source in reversed(others):
-        found[source] = receive(source, what)[0]
+    found = {p: receive(p, what)[0] for p in reversed(ring) if p in sources}
     sending.join()
     if failed:
         raise failed[0]
-    return [found[i] for i in range(_Here.number)]
-
-
-def _sent_to(others: Sequence[int], what: str, own: np.ndarray, failed: list[Exception]) -> None:
-    try:
-        for other in others:
-            send(other, what, own)
-    except Exception as error:
-        failed.append(error)
+    return found
 
 
 def total(what: str, own: Array) -> Array:

@@ -30,6 +30,10 @@ GRACE = 20.0
 """Seconds that a process has to end by itself once another one is lost."""
 
 
+LAUNCHER = "TESSELLA_LAUNCHER"
+"""The number of the process that has started all of them, if one has."""
+
+
 class ProcessLostError(RuntimeError):
     """Another process died, hangs, or does something else."""
 
@@ -147,6 +151,8 @@ class Watch(threading.Thread):
             if now - beat >= BEAT:
                 self.tell({})
                 beat = now
+                if os.environ.get(LAUNCHER, str(os.getppid())) != str(os.getppid()):
+                    self._lose("the process that started all of them has ended")
             ready, _, _ = select.select(
                 [one.socket for one in self.lines.values()], [], [], BEAT / 4
             )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import dataclasses
 from numbers import Integral
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
 from tessella.solution.marched import Marched, MarchReport
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
+from tessella.solving.checkpoint import Checkpoint, opened
 from tessella.solving.method import Method, check_problem, with_choices
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
@@ -50,6 +52,7 @@ def march(
     method: Method | None = None,
     *,
     progress: Shown = None,
+    checkpoint: str | Path | None = None,
     **choices: Any,
 ) -> Marched:
     """Solve a problem with a time axis `t` in `slabs` equal steps of time.
@@ -72,7 +75,8 @@ def march(
     solver is direct); without it residuals are those at a slab's own points. `progress` is as in
     `solve`: the line counts slabs, and a function of your own is called with (slabs done, slabs,
     residual) after each of them, and as in `solve` while one is being set up or iterated on. An
-    interrupt keeps the slabs that are finished.
+    interrupt keeps the slabs that are finished. With a folder as `checkpoint` they are on disk too,
+    and the same call goes on from the last of them, whatever ended it.
 
     >>> import tessella as ts
     >>> domain = ts.Box(x=(0, 1), t=(0, 1))
@@ -85,14 +89,15 @@ def march(
     check_problem(problem, "march", nonlinear=True)
     _check(problem, slabs)
     chosen = Method.of(choices, "march", method)
+    kept = opened(checkpoint, "march", problem, chosen, slabs=slabs)
     low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
     ends = np.linspace(low, high, slabs + 1)
     first = slab_problem(problem, (low, float(ends[1])))
     with attended(progress) as show:
-        parts, found = _first_parts(problem, first, chosen, inner(show))
+        parts, found = _first_parts(problem, first, chosen, inner(show), kept)
         # Many small steps, in which a GPU would wait for its launches; large slabs it may have.
         with on_the_cpu(on_cells(parts.basis), lent=True):
-            marched = _march(problem, ends, parts, chosen, show)
+            marched = _march(problem, ends, parts, chosen, show, kept)
     if found is None:
         return marched
     report = dataclasses.replace(
@@ -110,14 +115,20 @@ def _march(
     parts: Parts,
     method: Method,
     progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Marched:
-    """Slab after slab between these times, each with the same parts."""
+    """Slab after slab between these times, each with the same parts; those that an earlier run has
+    kept are found again."""
     watch, slabs = Stopwatch(), len(ends) - 1
     walk = Walk(problem, method, inner(progress))
     reason, advice = f"reached t = {ends[-1]:g}", ""
-    for k in range(slabs):
+    while checkpoint is not None and (record := checkpoint.read(len(walk.figures))) is not None:
+        walk.recall(record, parts)
+    for k in range(len(walk.figures), slabs):
         try:
             walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))
+            if checkpoint is not None:
+                checkpoint.write(k, *walk.record())
         except ENDS as error:
             remedy = "take shorter slabs or more of the cells, or check the conditions"
             reason, advice = walk.stopped(error, f"in slab {k + 1} of {slabs}", remedy)
@@ -128,12 +139,17 @@ def _march(
 
 
 def _first_parts(
-    problem: Problem, first: Problem, method: Method, progress: Progress | None
+    problem: Problem,
+    first: Problem,
+    method: Method,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None,
 ) -> tuple[Parts, Solution | None]:
     """What every slab is solved with: as chosen, or as a solve of the first slab to the tolerance
     finds it."""
     if method.tol is not None:
-        found = solve_to(dataclasses.replace(first, exact=None), method, progress)
+        kept = None if checkpoint is None else checkpoint.within("first")
+        found = solve_to(dataclasses.replace(first, exact=None), method, progress, None, kept)
         return on_basis(found.basis), found
     if method.basis is None:
         return method.parts(first), None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from tessella.features.random_features import RandomFeatures
 from tessella.geometry.box import Box
 from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.rrqr import RRQR
+from tessella.machine.schema import as_type
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
@@ -50,6 +52,21 @@ class Plan:
     def features(self) -> int:
         return tuning.FEATURES[len(self.subdomains)][self.rung]
 
+    @property
+    def described(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        slabs = [own if isinstance(own, int) else list(own) for own in self.slabs]
+        cut = sorted(list(cell) for cell in self.cut)
+        return {"slabs": slabs, "cut": cut, "rung": self.rung, "bandwidth": self.bandwidth}
+
+    @classmethod
+    def of(cls, described: dict[str, Any]) -> Plan:
+        """The other way."""
+        slabs = as_type(tuple[int | tuple[float, ...], ...], described["slabs"], "slabs")
+        cut = as_type(tuple[tuple[int, ...], ...], described["cut"], "cut")
+        rung = as_type(int, described["rung"], "rung")
+        return cls(slabs, frozenset(cut), rung, as_type(float, described["bandwidth"], "bandwidth"))
+
     def work(self, new: float = 1.0) -> float:
         """Relative cost: a dense elimination per subdomain, of which a share is new, and one of the
         data on the largest separator, which is most of the work in three dimensions."""
@@ -74,6 +91,23 @@ class Plan:
         """The same with other subdomains."""
         slabs = tuple(own if isinstance(own, int) else tuple(own) for own in tiling.described)
         return dataclasses.replace(self, slabs=slabs, cut=tiling.cut)
+
+
+class Steps(NamedTuple):
+    """A way through time: the cells of one slab, and its length."""
+
+    plan: Plan
+    length: float
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"plan": self.plan.described, "length": self.length}
+
+    @classmethod
+    def of(cls, described: dict[str, Any]) -> Steps:
+        """The other way."""
+        return cls(Plan.of(described["plan"]), as_type(float, described["length"], "length"))
 
 
 def first_plan(problem: Problem, pieces: int = 1) -> Plan:

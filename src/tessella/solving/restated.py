@@ -99,7 +99,7 @@ class Restated:
         except Exception as error:
             if not isinstance(numbers, np.ndarray):
                 raise
-            said = f"{self.door}(): problem_of({_spelled(numbers)}) fails, {error}"
+            said = f"{self.door}(): problem_of({spelled(numbers)}) fails, {error}"
             kind = type(error) if isinstance(error, ValueError | TypeError) else RuntimeError
             raise kind(said) from error
 

@@ -15,7 +15,6 @@ import dataclasses
 import math
 import time
 from contextlib import AbstractContextManager
-from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +27,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.progress import inner
+from tessella.machine.schema import as_type
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import OutOfTimeError, until
 from tessella.problem.hard import stated
@@ -36,11 +36,12 @@ from tessella.problem.problem import Problem
 from tessella.problem.slabs import TIME, at_start, slab_problem
 from tessella.solution.marched import Marched
 from tessella.solution.report import Step
+from tessella.solving.checkpoint import Checkpoint, Record
 from tessella.solving.march import finished, marches
 from tessella.solving.method import PATIENCE, Method
 from tessella.solving.newton import LostError
-from tessella.solving.plan import Plan, first_plan, planned
-from tessella.solving.walk import ENDS, Trial, Walk
+from tessella.solving.plan import Plan, Steps, first_plan, planned
+from tessella.solving.walk import ENDS, Bounds, Trial, Walk
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 
@@ -82,13 +83,6 @@ WORTH_MORE, PATIENT = 1.5, 1
 the last ones."""
 
 
-class Steps(NamedTuple):
-    """A way through time: the cells of one slab, and its length."""
-
-    plan: Plan
-    length: float
-
-
 def in_slabs(problem: Problem) -> Problem | None:
     """The problem as it is marched, if that pays and it can be; else None."""
     if problem.domain.axes[-1] != TIME:
@@ -109,15 +103,21 @@ def in_slabs(problem: Problem) -> Problem | None:
 
 
 def step_to(
-    problem: Problem, method: Method, progress: Progress | None
+    problem: Problem,
+    method: Method,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Marched, bool, str]:
-    """March to the tolerance: the solution, whether it is met, and why it ended."""
+    """March to the tolerance: the solution, whether it is met, and why it ended. Slabs that are
+    finished are kept in a checkpoint, and found there by another run."""
     assert method.tol is not None
     stepping = _Stepping if problem.linear else _Adapting
     way, before = stepping(problem, method, progress), math.inf
     whole: Marched | None = None
+    number = 0
     while True:
-        marched = way.march()
+        number, begun = number + 1, way.spent()
+        marched = way.march(None if checkpoint is None else checkpoint.within(f"march{number}"))
         report = marched.report
         estimate, early = report.estimate_in(method.norm), report.stopped_early
         if estimate is None or early:
@@ -139,8 +139,7 @@ def step_to(
             )
             return marched, False, reason
         before = estimate
-        took = processes.agreed("seconds", marched.report.seconds["total"])
-        if way.spent() + took > way.patience:
+        if 2 * way.spent() - begun > way.patience:
             reason = (
                 f"the estimated error has grown to {estimate:.1e} by the end; "
                 f"{way.spent():.0f} of {way.patience:.0f} s are spent; raise `patience`"
@@ -175,16 +174,20 @@ class _Stepping:
         """Of the slab before."""
         self.least = 0.0
         """What some slab loses at the least; 0 if all can lose as little as they should."""
+        self.found: tuple[Plan, Bounds, Parts] | None = None
+        """The cells of the last slab that an earlier run has kept."""
 
     def spent(self) -> float:
         return processes.agreed("seconds", time.perf_counter() - self.started)
 
-    def march(self) -> Marched:
+    def march(self, checkpoint: Checkpoint | None) -> Marched:
         """From the start to the end, or as far as patience lasts."""
         watch, steps, t, t_end = Stopwatch(), self.first, self.low, self.high
         method = Method(test_grid=self.method.test_grid, estimate=True)
         walk = Walk(self.problem, method, inner(self.progress))
         self.kept, self.least, reason, advice = None, 0.0, f"reached t = {t_end:g}", ""
+        while checkpoint is not None and (record := checkpoint.read(len(walk.figures))) is not None:
+            t, steps = self.recall(walk, record)
         while t < t_end:
             try:
                 trial, steps = self.slab(walk, t, steps)
@@ -194,7 +197,11 @@ class _Stepping:
                 break
             if len(walk.figures) == 1:
                 self.first = steps
-            t = trial.bounds[1]
+            t, plan = trial.bounds[1], steps.plan
+            steps = self.following(walk, steps, trial)
+            if checkpoint is not None:
+                own = self.record(walk, trial, plan, steps)
+                checkpoint.write(len(walk.figures) - 1, own, *walk.record())
             left = math.ceil((t_end - t) / steps.length - 1e-9)
             if self.progress is not None:
                 done = len(walk.figures)
@@ -202,13 +209,47 @@ class _Stepping:
             if self.spent() > self.patience and t < t_end:
                 reason, advice = f"out of patience at t = {t:g}", "raise `patience`"
                 break
-            steps = self.following(walk, steps, trial)
         planned = len(walk.figures) + (t < t_end)
         marched = finished(walk, self.problem, planned, reason, advice, watch)
         report = dataclasses.replace(
             marched.report, tolerance=self.method.tol, refinement=tuple(self.steps)
         )
         return dataclasses.replace(marched, report=report)
+
+    def record(self, walk: Walk, trial: Trial, plan: Plan, following: Steps) -> Record:
+        """What the slab after this one goes on from, beside what the walk knows: the cells of this
+        one and where they were planned, the steps that follow, and what was learnt."""
+        domain = trial.parts.basis.decomposition.domain
+        assert self.kept is not None
+        header = {
+            "plan": plan.described,
+            "planned": domain.bounds[domain.axis_index(TIME)],
+            "current": walk.fine.parts is trial.parts,
+            "following": following.described,
+            "first": self.first.described,
+            "kept": self.kept.described,
+            "least": self.least,
+            "steps": [dataclasses.asdict(step) for step in self.steps],
+            "spent": self.spent(),
+        }
+        return Record(header, {})
+
+    def recall(self, walk: Walk, record: Record) -> tuple[float, Steps]:
+        """A slab that an earlier run has kept; where the next one begins, and its steps."""
+        own = record.header
+        plan, bounds = Plan.of(own["plan"]), as_type(Bounds, own["planned"], "planned")
+        if self.found is None or self.found[:2] != (plan, bounds):
+            parts = planned(slab_problem(self.blind, bounds), plan, self.method)
+            self.found = plan, bounds, parts
+        start, known = walk.end, walk.fine
+        walk.recall(record, self.found[2])
+        known.parts, self.last_plan = (self.found[2], plan) if own["current"] else (None, None)
+        known.length = walk.end - start
+        self.first, self.kept = Steps.of(own["first"]), Steps.of(own["kept"])
+        self.least = as_type(float, own["least"], "least")
+        self.steps = list(as_type(tuple[Step, ...], own["steps"], "steps"))
+        self.started = time.perf_counter() - as_type(float, own["spent"], "spent")
+        return walk.end, Steps.of(own["following"])
 
     def slab(self, walk: Walk, t: float, steps: Steps) -> tuple[Trial, Steps]:
         """The slab that starts at t, with cells that are enough for it: those of the slab before

@@ -13,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
@@ -43,6 +42,7 @@ from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import OutOfTimeError, single_threaded_blas, until
+from tessella.overlap.basis import AnyBasis
 from tessella.overlap.points import Rows
 from tessella.problem.determined import (
     asks_for_much,
@@ -56,7 +56,8 @@ from tessella.problem.statement import Applied
 from tessella.solution.report import Step, error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.algorithm import run
-from tessella.solving.iterating import Iterating
+from tessella.solving.checkpoint import Checkpoint, Engine, Keeping, Took
+from tessella.solving.iterating import Iterating, around_itself
 from tessella.solving.method import LARGEST, MEAN, PATIENCE, Method
 from tessella.solving.newton import LostError
 from tessella.solving.plan import Plan, first_plan, overdetermined, planned
@@ -64,10 +65,6 @@ from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 
 def _cut_alike(one: Solution, other: Solution) -> bool:
     return one.basis.decomposition == other.basis.decomposition
-
-
-Engine = Callable[[Problem, Plan], Solution]
-"""Solves the problem with a plan."""
 
 
 @dataclass(frozen=True)
@@ -315,6 +312,8 @@ class _Walk:
             with until(self.started + self.patience if timed else math.inf):
                 solution = self.last = self.engine(self.problem, plan)
             found = self._judge(solution)
+        earlier = self.engine.earlier if isinstance(self.engine, Keeping) else Took()
+        self.started -= earlier.total
         if change != "bandwidth":
             self.by_structure = self.errors or Errors(0.0, 0.0)
         elif not solution.basis.decomposition.equal and self.errors is not None:
@@ -327,8 +326,9 @@ class _Walk:
         report, took = solution.report, watch.total()
         distinct, reused = report.distinct_subdomains or 0, report.reused_subdomains or 0
         work = plan.work(1 - reused / max(distinct, 1))
-        self.compiling = processes.agreed("seconds", took["compile"])
-        self.rate = processes.agreed("seconds", took["step"]) / work
+        spent = took["step"] + earlier.total - earlier.compile
+        self.compiling = processes.agreed("seconds", took["compile"] + earlier.compile)
+        self.rate = processes.agreed("seconds", spent) / work
         unknowns = report.columns + (report.traces or 0)
         self.steps.append(
             Step(
@@ -340,7 +340,7 @@ class _Walk:
                 found.residual,
                 found.difference if self.steps else None,
                 self.estimate,
-                took["total"],
+                took["total"] + earlier.total,
                 distinct,
                 reused,
                 plan.count,
@@ -418,10 +418,15 @@ class _Walk:
 
 
 def solve_to(
-    problem: Problem, method: Method, progress: Progress | None, start: Applied | None = None
+    problem: Problem,
+    method: Method,
+    progress: Progress | None,
+    start: Applied | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Refine to a tolerance; only then is the exact solution, if any, looked at. A nonlinear
-    problem is solved from a start."""
+    problem is solved from a start. Steps that are finished are kept in a checkpoint, and found
+    there by another run."""
     assert method.tol is not None
     patience = PATIENCE if method.patience is None else method.patience
     watch = Stopwatch()
@@ -436,13 +441,26 @@ def solve_to(
                 return iterating(blind, plan)
             return run(blind, planned(blind, plan, method), shelf=shelf)
 
+    def again(blind: Problem, solution: Solution) -> Solution:
+        if iterating is None:
+            return solution
+        iterating.state = solution
+        return around_itself(blind, solution)
+
+    def basis_of(blind: Problem, plan: Plan) -> AnyBasis:
+        return planned(blind, plan, method).basis
+
+    solver: Engine = engine
+    if checkpoint is not None:
+        solver = Keeping(engine, checkpoint, basis_of, again)
+
     if problem.exact_function is not None:
         few = problem.domain.scatter(2, np.random.default_rng(method.seed or 0))
         problem.exact_values(few)  # shows a bad one before the work
     quiet = nullcontext() if overdetermined(problem) else single_threaded_blas()
     with watch.phase("solve"), on_the_cpu(True), quiet:
         sample = None if start is None else linearised(problem, Around(problem, start))
-        found = refine(problem, method.tol, engine, patience, progress, method.norm or MEAN, sample)
+        found = refine(problem, method.tol, solver, patience, progress, method.norm or MEAN, sample)
     solution = dataclasses.replace(found.solution, problem=problem)
     with watch.phase("measure"):
         at = test_points(problem, solution.basis, method.test_grid)

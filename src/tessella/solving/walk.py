@@ -31,18 +31,20 @@ from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib, refusals_with_remedy
+from tessella.machine.schema import as_type
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import OutOfTimeError
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
 from tessella.problem.linearised import Remaining, original
 from tessella.problem.problem import Problem, Reference
-from tessella.problem.slabs import AtEnd, Continued, at_start, slab_problem, starts
+from tessella.problem.slabs import TIME, AtEnd, Continued, at_start, slab_problem, starts
 from tessella.problem.statement import Applied
 from tessella.solution.marched import Slab
 from tessella.solution.report import error_norms, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, substitute
+from tessella.solving.checkpoint import Record, of_solution
 from tessella.solving.iterating import around_itself
 from tessella.solving.method import Method
 from tessella.solving.newton import BALANCE, TOLERANCE, LostError, Newton
@@ -56,6 +58,11 @@ BLOWN_UP = 1e8
 
 FADED = 1e-12
 """A slab whose spread is less than this part of the largest counts with this much."""
+
+NUMBERS, TABLES = ("known", "lost", "strayed", "missed"), ("moments", "largest", "worst", "spread")
+"""What a march remembers of all its slabs."""
+
+STRAY = "stray_"
 
 Bounds = tuple[float, float]
 
@@ -216,6 +223,14 @@ class Walk:
     def last(self) -> Solution | None:
         return self.solutions[-1] if self.solutions else None
 
+    @property
+    def end(self) -> float:
+        """How far it has come."""
+        if self.figures:
+            return self.figures[-1].end
+        domain = self.problem.domain
+        return domain.bounds[domain.axis_index(TIME)][0]
+
     def attempt(self, bounds: Bounds, parts: Parts) -> Trial:
         """Solve the next slab, and judge it."""
         start = time.perf_counter()
@@ -265,6 +280,33 @@ class Walk:
             )
         )
         self._check_size(trial.seen)
+
+    def record(self) -> list[Record]:
+        """The last slab, and all that the next one goes on from."""
+        header = {
+            "slab": dataclasses.asdict(self.figures[-1]),
+            "numbers": {name: getattr(self, name) for name in NUMBERS},
+        }
+        found = [Record(header, {name: getattr(self, name) for name in TABLES})]
+        found.append(of_solution(self.solutions[-1]))
+        return found if self.stray is None else [*found, of_solution(self.stray, STRAY)]
+
+    def recall(self, record: Record, parts: Parts) -> None:
+        """A slab that an earlier run has kept, after those before it."""
+        figure = as_type(Slab, record.header["slab"], "slab")
+        slab = slab_problem(self.problem, (self.end, figure.end), self.last)
+        basis = parts.basis.moved(slab.domain)
+        self.solutions.append(record.solution(slab, basis))
+        self.figures.append(figure)
+        if f"{STRAY}report" in record.header:
+            blind = dataclasses.replace(slab, exact=None)
+            assert not isinstance(basis, Multilevel)
+            self.stray = record.solution(blind, basis.coarser(), STRAY)
+        numbers = as_type(dict[str, float], record.header["numbers"], "numbers")
+        for name in NUMBERS:
+            setattr(self, name, numbers[name])
+        for name in TABLES:
+            setattr(self, name, record.arrays[name])
 
     def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
         """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
