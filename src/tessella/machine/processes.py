@@ -12,7 +12,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -194,22 +194,34 @@ def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     if alone():
         return [own]
     others = [(_Here.index + i) % _Here.number for i in range(1, _Here.number)]
-    failed: list[Exception] = []
-    sending = threading.Thread(target=_sent_to, args=(others, what, own, failed))
-    sending.start()
-    found = {_Here.index: own}
-    for source in reversed(others):
-        found[source] = receive(source, what)[0]
-    sending.join()
-    if failed:
-        raise failed[0]
+    found = swapped(what, dict.fromkeys(others, own)) | {_Here.index: own}
     return [found[i] for i in range(_Here.number)]
 
 
-def _sent_to(others: Sequence[int], what: str, own: np.ndarray, failed: list[Exception]) -> None:
+SHORT = 1 << 14
+"""Bytes that a connection takes although nobody reads yet."""
+
+
+def swapped(what: str, own: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Arrays for some other processes against theirs, which they send at the same time."""
+    failed: list[Exception] = []
+    sending = threading.Thread(target=_sent_to, args=(own, what, failed))
+    if all(x.nbytes <= SHORT for x in own.values()):
+        _sent_to(own, what, failed)
+    else:
+        sending.start()
+    found = {source: receive(source, what)[0] for source in reversed(own)}
+    if sending.ident is not None:
+        sending.join()
+    if failed:
+        raise failed[0]
+    return found
+
+
+def _sent_to(own: dict[int, np.ndarray], what: str, failed: list[Exception]) -> None:
     try:
-        for other in others:
-            send(other, what, own)
+        for other, x in own.items():
+            send(other, what, x)
     except Exception as error:
         failed.append(error)
 
