@@ -20,6 +20,7 @@ from benchmarks import (
     refinement,
     robust,
     scaling,
+    scaling_paper,
     solvers,
     tolerance,
     trained,
@@ -66,6 +67,8 @@ BENCHMARKS = {
     "nonlinear": nonlinear.nonlinear,
     "gallery_nonlinear": nonlinear.gallery_nonlinear,
     "scaling": scaling.scaling,
+    "weak_scaling_paper": scaling_paper.weak_scaling_paper,
+    "large_paper": scaling_paper.large_paper,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
     "endurance": robust.endurance,
@@ -74,7 +77,7 @@ BENCHMARKS = {
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
     *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "gallery_nonlinear"),
-    "pinnacle",
+    *("pinnacle", "large_paper"),
 )
 COUNTED = ("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz")
 """Benchmarks that take a number."""

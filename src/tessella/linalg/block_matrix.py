@@ -32,6 +32,7 @@ from tessella.linalg.block_kernels import (
     scaled_rows,
     squared_sums,
 )
+from tessella.linalg.vectors import WHOLE, Whole
 from tessella.machine.arrays import AnyArray, Array, on_device, some
 from tessella.machine.device import on_host
 from tessella.machine.printing import counted, megabytes, times
@@ -78,6 +79,11 @@ class BlockMatrix:
     shape: tuple[int, int]
     lookup: Lookup | None = None
 
+    @property
+    def vectors(self) -> Whole:
+        """Of its rows and columns."""
+        return WHOLE
+
     def __repr__(self) -> str:
         return f"BlockMatrix of {times(self.shape)}, {self.contents}"
 
@@ -92,7 +98,7 @@ class BlockMatrix:
     def matvec(self, v: AnyArray) -> jax.Array:
         """M v."""
         if not self._by_numpy(v):
-            return self._compiled_matvec(v)
+            return self.compiled_matvec(v)
         out, v = np.zeros(self.shape[0]), np.asarray(v)
         for g in self.groups:
             local = v[np.asarray(g.columns)][:, None, :] @ np.asarray(g.values)
@@ -102,7 +108,7 @@ class BlockMatrix:
     def rmatvec(self, u: AnyArray) -> jax.Array:
         """M^T u."""
         if not self._by_numpy(u):
-            return self._compiled_rmatvec(u)
+            return self.compiled_rmatvec(u)
         out, u = np.zeros(self.shape[1]), np.asarray(u)
         for g in self.groups:
             local = np.asarray(g.values) @ u[np.asarray(g.rows)][:, :, None]
@@ -114,7 +120,7 @@ class BlockMatrix:
         return on_host(vector, *(g.values for g in self.groups))
 
     @jax.jit
-    def _compiled_matvec(self, v: jax.Array) -> jax.Array:
+    def compiled_matvec(self, v: jax.Array) -> jax.Array:
         if self.lookup is not None:
             # The barriers keep XLA from gathering v for every row, and from reading the values in
             # the order of the whole's rows. One reduction is three times faster than fused sums.
@@ -132,7 +138,7 @@ class BlockMatrix:
         return sum(parts[1:], parts[0])
 
     @jax.jit
-    def _compiled_rmatvec(self, u: jax.Array) -> jax.Array:
+    def compiled_rmatvec(self, u: jax.Array) -> jax.Array:
         # The barrier keeps XLA from repeating the gather for every column.
         local = [
             contract_rows(g.values, jax.lax.optimization_barrier(u[g.rows])) for g in self.groups
@@ -154,6 +160,10 @@ class BlockMatrix:
         columns = [(np.asarray(g.columns), g.widths) for g in self.groups]
         tables = (_inverse(rows, self.shape[0]), _inverse(columns, self.shape[1]))
         return BlockMatrix(self.groups, self.shape, Lookup(*map(on_device, tables)))
+
+    def with_groups(self, groups: tuple[Group, ...]) -> BlockMatrix:
+        """The same rows and columns with these blocks."""
+        return BlockMatrix(groups, self.shape)
 
     def acts_like(self, other: BlockMatrix) -> bool:
         """Whether both take a random vector to the same one, up to rounding.

@@ -6,10 +6,13 @@ vanished residual passes for convergence.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tessella.linalg.block_kernels import largest_entries, scaled_columns, squared_sums
 from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.vectors import WHOLE
 from tessella.machine.arrays import Array
 
 LOW, HIGH = 1e-50, 1e50
@@ -19,14 +22,17 @@ NOTHING = 2.0**-1000
 """A column of smaller numbers counts as zero."""
 
 
-def in_units(b: Array, rows: int) -> tuple[Array, float]:
-    """b / unit and the unit, 1 if b is of moderate size; refuses another length, NaN, infinity."""
+def in_units(
+    b: Array, rows: int, largest: Callable[[Array], float] = WHOLE.largest
+) -> tuple[Array, float]:
+    """b / unit and the unit, 1 if b is of moderate size; refuses another length, NaN, infinity.
+    `largest` finds the largest entry where others have parts of b."""
     b = np.asarray(b, dtype=np.float64)
     if b.ndim not in (1, 2) or len(b) != rows:
         raise ValueError(f"the right-hand side has shape {b.shape}, but the matrix has {rows} rows")
     if not np.all(np.isfinite(b)):
         raise ValueError("the right-hand side contains NaN or infinity")
-    unit = float(_units(np.abs(b).max(initial=0.0)))
+    unit = float(_units(np.array(largest(b))))
     return (b, 1.0) if unit == 1 else (b / unit, unit)
 
 

@@ -207,24 +207,45 @@ def exchanged(
     Everybody sends to the one k places further on and hears from the one k places before, k = 1,
     2, ...: whoever waits in a round waits for one in an earlier round.
     """
-    own, failed = team.index(_Here.index), []
+    own = team.index(_Here.index)
     ring = [team[(own + k) % len(team)] for k in range(1, len(team))]
+    to = {other: out[other] for other in ring if other in out}
+    return _traded(what, to, [other for other in reversed(ring) if other in sources])
 
-    def send_all() -> None:
-        try:
-            for other in ring:
-                if other in out:
-                    send(other, what, out[other])
-        except Exception as error:
-            failed.append(error)
 
-    sending = threading.Thread(target=send_all)
-    sending.start()
-    found = {p: receive(p, what)[0] for p in reversed(ring) if p in sources}
-    sending.join()
+def swapped(what: str, own: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Arrays for some other processes against theirs, which they send at the same time."""
+    return _traded(what, own, [*own][::-1])
+
+
+SHORT = 1 << 14
+"""Bytes that a connection takes although nobody reads yet."""
+
+
+def _traded(
+    what: str, out: Mapping[int, np.ndarray], sources: Sequence[int]
+) -> dict[int, np.ndarray]:
+    """Send and hear in these orders, at the same time unless all is short."""
+    failed: list[Exception] = []
+    sending = threading.Thread(target=_sent_to, args=(out, what, failed))
+    if all(x.nbytes <= SHORT for x in out.values()):
+        _sent_to(out, what, failed)
+    else:
+        sending.start()
+    found = {source: receive(source, what)[0] for source in sources}
+    if sending.ident is not None:
+        sending.join()
     if failed:
         raise failed[0]
     return found
+
+
+def _sent_to(out: Mapping[int, np.ndarray], what: str, failed: list[Exception]) -> None:
+    try:
+        for other, x in out.items():
+            send(other, what, x)
+    except Exception as error:
+        failed.append(error)
 
 
 def total(what: str, own: Array) -> Array:

@@ -6,7 +6,7 @@ import dataclasses
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,6 +19,7 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.partial_sums import add_dense_rows, block_places, partial_sums
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.machine import processes
 from tessella.machine.arrays import Array, leading, on_device
 from tessella.machine.printing import counted
 from tessella.overlap.basis import AnyBasis, Basis, Multilevel, per_field
@@ -27,6 +28,7 @@ from tessella.overlap.enriched import scales
 from tessella.overlap.evaluation import basis_tables, evaluate_blocks
 from tessella.overlap.factored import Data
 from tessella.overlap.points import Rows, check_memory
+from tessella.overlap.shares import Share
 from tessella.problem.conditions import IntegralCondition
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
@@ -142,13 +144,17 @@ class LeastSquares:
 class Reduced:
     """What a solver gets, min |Q y - h|, and how its unknowns y give the coefficients."""
 
-    Q: BlockMatrix
+    Q: Any
     h: Array
     kept: np.ndarray
     preconditioner: Preconditioner
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}: {len(self.kept):,} columns kept of {self.Q!r}"
+
+    @property
+    def columns_kept(self) -> int:
+        return len(self.kept)
 
     def coefficients(self, y: Array) -> Array:
         return np.asarray(self.preconditioner.apply(y))
@@ -204,10 +210,13 @@ class Weighed:
         A part without a weight gets the one that makes its rows as long, on average, as the first
         equation's.
         """
-        mean = {
-            name: float(norms[rows].mean()) * (rows.stop - rows.start)
-            for name, rows in self.parts.items()
-        }
+        own = [
+            float(norms[rows].mean()) * (rows.stop - rows.start) if rows.stop > rows.start else 0.0
+            for rows in self.parts.values()
+        ]
+        mean = dict(
+            zip(self.parts, processes.total("balance", np.array(own)).tolist(), strict=True)
+        )
         target = mean[next(iter(self.parts))]
         weights = {
             name: (target / mean[name] if mean[name] > 0 else 1.0) if w is None else float(w)
@@ -220,14 +229,16 @@ class Weighed:
         return weights, factors
 
 
-def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
-    """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B)."""
+def weigh(problem: Problem, rows: Sequence[Rows], counts: dict[str, int] | None = None) -> Weighed:
+    """Rows scaled as in the paper's loss: 1/sqrt(N_I) and sqrt(lambda_l/N_B). `counts` are the N of
+    all, where these are the rows of one process."""
     sizes = [len(part.points) for part in rows]
     symbols: list[list[dict[Orders, Array]]] = [[] for _ in problem.fields]
     scales, given, lifts, weights = [], [], [], {}
     for part in rows:
         source, name = part.source, part.source.name
-        if not len(part.points):
+        count = len(part.points) if counts is None else counts[name]
+        if not count:
             raise ValueError(
                 f"{name!r} has no collocation points, so it would not be enforced: place points "
                 f"on its faces, or drop it from the problem"
@@ -235,7 +246,7 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
         weight = source.weight
         if weight is None and source is problem.equations[0]:
             weight = 1.0
-        scale = np.sqrt((1.0 if weight is None else weight) / len(part.points))
+        scale = np.sqrt((1.0 if weight is None else weight) / count)
         weights[name] = weight
         for own, field in zip(symbols, problem.fields, strict=True):
             symbol = problem.symbol(source.operator, part.points, part.normals, field)
@@ -258,28 +269,27 @@ def weigh(problem: Problem, rows: Sequence[Rows]) -> Weighed:
     )
 
 
-def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSquares:
-    """The system of the paper's loss; conditions without a weight are balanced."""
+def assemble(
+    problem: Problem, basis: AnyBasis, rows: Sequence[Rows], share: Share | None = None
+) -> LeastSquares:
+    """The system of the paper's loss; conditions without a weight are balanced. With a `share`,
+    what this process has of it, at its own rows."""
     totals = tuple(_total(problem, basis, part) for part in rows if part.measure is not None)
     rows = [part for part in rows if part.measure is None]
     n_rows = sum(len(part.points) for part in rows)
-    columns = basis.columns
-    if n_rows < columns:
-        columns = basis.columns_at(np.concatenate([part.points for part in rows]))
-    if n_rows < columns:
-        raise ValueError(
-            f"the system has fewer rows than columns ({n_rows} < {columns}): raise "
-            f"oversampling (or points_per_axis), or use fewer features or subdomains"
-        )
-    check_memory(basis, n_rows)
-    weighed = weigh(problem, rows)
+    if share is None:
+        check_determined(basis, rows)
     bases = per_field(basis, problem.fields)
+    check_memory(basis, n_rows)
+    weighed = weigh(problem, rows, None if share is None else share.sizes)
     M = beside(
         [
-            evaluate_matrix(own, weighed.points, symbol)
+            evaluate_matrix(own, weighed.points, symbol, share)
             for own, symbol in zip(bases, weighed.symbols, strict=True)
         ]
     )
+    if share is not None:
+        M = share.localised(M)
     if not isinstance(problem.domain, Box):
         M = M.without_low_blocks(SLIVER)
     scale = weighed.scale
@@ -293,6 +303,18 @@ def assemble(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> LeastSq
     asked = (weighed.points, scale, weighed.lift, normals)
     system = LeastSquares(M, h, weighed.parts, weights, *asked, scales=_scales(bases, M))
     return _with_totals(system, totals) if totals else system
+
+
+def check_determined(basis: AnyBasis, rows: Sequence[Rows]) -> None:
+    """Refuse fewer rows than columns."""
+    n_rows, columns = sum(len(part.points) for part in rows), basis.columns
+    if n_rows < columns:
+        columns = basis.columns_at(np.concatenate([part.points for part in rows]))
+    if n_rows < columns:
+        raise ValueError(
+            f"the system has fewer rows than columns ({n_rows} < {columns}): raise "
+            f"oversampling (or points_per_axis), or use fewer features or subdomains"
+        )
 
 
 def _total(problem: Problem, basis: AnyBasis, part: Rows) -> Total:
@@ -371,11 +393,15 @@ def _stack(symbols: list[dict[Orders, Array]], sizes: list[int]) -> dict[Orders,
 
 
 def evaluate_matrix(
-    basis: Basis | Multilevel, points: Array, symbol: dict[Orders, Array]
+    basis: Basis | Multilevel,
+    points: Array,
+    symbol: dict[Orders, Array],
+    share: Share | None = None,
 ) -> BlockMatrix:
     """The operator with these coefficients on every basis function, at the points it reaches.
 
-    Rows without any coefficient, which belong to other unknowns, enter no block.
+    Rows without any coefficient, which belong to other unknowns, enter no block. With a `share` it
+    has the blocks of this process only.
     """
     used = np.zeros(len(points), dtype=bool)
     for c in symbol.values():
@@ -384,24 +410,24 @@ def evaluate_matrix(
         symbol = symbol or {(0,) * points.shape[1]: np.zeros(len(points))}
         used[:1] = True
     if used.all():
-        groups = _evaluate_levels(basis, points, symbol)
+        groups = _evaluate_levels(basis, points, symbol, share)
     else:
         rows = np.flatnonzero(used).astype(np.int32)
         own = {alpha: c[rows] for alpha, c in symbol.items()}
         groups = [
             g._replace(rows=on_device(np.append(rows, 0)[np.asarray(g.rows)]))
-            for g in _evaluate_levels(basis, points[rows], own)
+            for g in _evaluate_levels(basis, points[rows], own, share)
         ]
     return BlockMatrix(tuple(groups), (len(points), basis.columns))
 
 
 def _evaluate_levels(
-    basis: Basis | Multilevel, points: Array, symbol: dict[Orders, Array]
+    basis: Basis | Multilevel, points: Array, symbol: dict[Orders, Array], share: Share | None
 ) -> list[Group]:
     groups: list[Group] = []
     offset = 0
     for number, level in enumerate(basis.levels):
-        own = _evaluate_level(level, points, symbol, offset)
+        own = _evaluate_level(level, points, symbol, offset, share)
         coarse = number < len(basis.levels) - 1
         groups += [group._replace(level=number, coarse=coarse) for group in own]
         offset += level.columns
@@ -409,13 +435,14 @@ def _evaluate_levels(
 
 
 def _evaluate_level(
-    basis: Basis, points: Array, symbol: dict[Orders, Array], offset: int
+    basis: Basis, points: Array, symbol: dict[Orders, Array], offset: int, share: Share | None
 ) -> list[Group]:
     """The blocks of one level, its columns numbered from `offset`."""
     C = basis.width
     tables = basis_tables(basis, points, symbol)
     groups = []
-    for members, rows, heights in gather_pairs(basis.decomposition, points, C):
+    own = None if share is None else share.has(basis.decomposition)
+    for members, rows, heights in gather_pairs(basis.decomposition, points, C, own):
         pieces = -(-8 * C * rows.size // CHUNK_BYTES)
         step = -(-len(members) // pieces)
         values = []
@@ -438,15 +465,18 @@ def _evaluate_level(
 
 
 def gather_pairs(
-    decomposition: Decomposition, points: Array, width: int
+    decomposition: Decomposition, points: Array, width: int, own: np.ndarray | None = None
 ) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
     """Which points every subdomain sees, in few groups of one padded height each; subdomains that
     see none are left out.
 
     Yields subdomains (B,), their points' numbers (B, m) and how many of them count (B,); the rest
-    is padding with point 0. `width` is the number of columns per pair, which weighs the padding.
+    is padding with point 0. `width` is the number of columns per pair, which weighs the padding;
+    `own` tells which subdomains are asked for, if not all.
     """
     subdomain, point = decomposition.seen(points)
+    if own is not None:
+        subdomain, point = subdomain[own[subdomain]], point[own[subdomain]]
     heights = np.bincount(subdomain, minlength=decomposition.count)
     starts = np.concatenate([[0], np.cumsum(heights)[:-1]])
     active = np.flatnonzero(heights)
@@ -461,21 +491,28 @@ def gather_pairs(
 
 
 def evaluate_at(
-    problem: Problem, basis: AnyBasis, operator: Operator, points: Array
+    problem: Problem,
+    basis: AnyBasis,
+    operator: Operator,
+    points: Array,
+    share: Share | None = None,
 ) -> tuple[BlockMatrix, Array]:
     """(E, e) with operator(u) = E a + e at the points, for coefficients a."""
     matrices = [
-        evaluate_matrix(own, points, problem.symbol(operator, points, field=field))
+        evaluate_matrix(own, points, problem.symbol(operator, points, field=field), share)
         for field, own in zip(problem.fields, per_field(basis, problem.fields), strict=True)
     ]
-    return beside(matrices), problem.lift(operator, points)
+    E = beside(matrices)
+    return E if share is None else share.localised(E), problem.lift(operator, points)
 
 
-def evaluate_all(problem: Problem, basis: AnyBasis, points: Array) -> tuple[BlockMatrix, Array]:
+def evaluate_all(
+    problem: Problem, basis: AnyBasis, points: Array, share: Share | None = None
+) -> tuple[BlockMatrix, Array]:
     """(E, e) with E a + e the values of every unknown, one after the other; e is (unknowns, n)."""
     n, groups, lifts = len(points), [], []
     for number, name in enumerate(problem.unknowns):
-        E, e = evaluate_at(problem, basis, problem.unknown(name), points)
+        E, e = evaluate_at(problem, basis, problem.unknown(name), points, share)
         rows = [on_device(np.asarray(g.rows) + np.int32(number * n)) for g in E.groups]
         groups += [g._replace(rows=r) for g, r in zip(E.groups, rows, strict=True)]
         lifts.append(e)

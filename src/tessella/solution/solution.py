@@ -23,12 +23,14 @@ from tessella.geometry.lattice import Gridded
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.krylov import History
 from tessella.linalg.preconditioners import Preconditioner
+from tessella.machine import processes
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.memory import require
 from tessella.machine.printing import times
 from tessella.overlap.basis import AnyBasis, per_field
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
+from tessella.overlap.shares import Share
 from tessella.overlap.system import evaluate_all
 from tessella.problem.linearised import applied_to, derivative
 from tessella.problem.nonlinear import classified, is_linear
@@ -338,7 +340,7 @@ def _pairs_per_point(basis: AnyBasis) -> int:
 @partial(
     jax.tree_util.register_dataclass,
     data_fields=["E", "preconditioner", "target", "spread"],
-    meta_fields=[],
+    meta_fields=["shared"],
 )
 @dataclass(frozen=True)
 class ErrorMonitor:
@@ -349,9 +351,12 @@ class ErrorMonitor:
     preconditioner: Preconditioner
     target: jax.Array
     spread: jax.Array
+    shared: bool = False
 
     def __call__(self, y: jax.Array) -> jax.Array:
         u = self.E.matvec(self.preconditioner.apply(y)).reshape(self.target.shape)
+        if self.shared:
+            u = on_device(processes.total("error", np.asarray(u)))
         return jnp.max(jnp.mean(jnp.abs(u - self.target), axis=1) / self.spread)
 
 
@@ -360,10 +365,11 @@ def error_monitor(
     basis: AnyBasis,
     preconditioner: Preconditioner,
     points: Array | None,
-    wanted: bool = True,
+    share: Share | None = None,
 ) -> ErrorMonitor | None:
-    """The monitor at these test points, or None if there are none or no iteration to watch."""
-    if points is None or not wanted:
+    """The monitor at these test points, or None if there are none; with a `share`, of unknowns of
+    which this process has a part."""
+    if points is None:
         return None
     width = max(level.width for level in basis.levels)
     require(
@@ -372,7 +378,7 @@ def error_monitor(
         "use a coarser test_grid, or a direct solver",
     )
     exact = problem.exact_values(points).reshape(len(points), -1).T
-    E, e = evaluate_all(problem, basis, points)
+    E, e = evaluate_all(problem, basis, points, share)
     spread = np.std(exact, axis=1)
     target, spread = on_device(exact - e), on_device(np.where(spread > 0, spread, 1.0))
-    return ErrorMonitor(E, preconditioner, target, spread)
+    return ErrorMonitor(E, preconditioner, target, spread, share is not None)

@@ -23,7 +23,7 @@ from tessella.cells.system import cell_system
 from tessella.geometry.box import Box
 from tessella.linalg.conditioning import condition_number
 from tessella.linalg.direct.factorisation import Factorisation
-from tessella.linalg.iterative.iteration import Progress
+from tessella.linalg.iterative.iteration import Iterative, Progress
 from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import Solver, choose, full_name
@@ -33,7 +33,10 @@ from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.factored import Data, Factors, Found, Many, Watching
 from tessella.overlap.points import Grid
+from tessella.overlap.shared_system import SharedSquares, shared_system
+from tessella.overlap.shares import Share
 from tessella.overlap.system import LeastSquares, Reduced, assemble
+from tessella.problem.conditions import IntegralCondition
 from tessella.problem.problem import Problem
 from tessella.solution.solution import error_monitor
 
@@ -97,7 +100,7 @@ class Factored(Factors):
 
     @property
     def columns_kept(self) -> int:
-        return len(self.reduced.kept)
+        return self.reduced.columns_kept
 
     def renewed(self, system: object) -> Factored | None:
         if not isinstance(system, LeastSquares) or not system.has_matrix_of(self.system):
@@ -111,11 +114,26 @@ class Factored(Factors):
         with watch.phase("monitor"):
             preconditioner = self.reduced.preconditioner
             problem, basis, at, progress = watching
-            monitor = error_monitor(problem, basis, preconditioner, at, self.solver.iterative)
+            watched = at if self.solver.iterative else None
+            monitor = error_monitor(problem, basis, preconditioner, watched, self.share)
+            begun = processes.sent_bytes()
         with watch.phase("solve"):
             result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
             a = self.reduced.coefficients(np.asarray(result.x))
-        return Found(a, result, self.system.residuals(a))
+        residual = self.system.residuals(a)
+        return Found(a, result, residual, note=self._traffic(begun))
+
+    @property
+    def share(self) -> Share | None:
+        """What this process has of the system, if not all of it."""
+        return self.system.share if isinstance(self.system, SharedSquares) else None
+
+    def _traffic(self, begun: int) -> str:
+        """What several processes have sent each other."""
+        if self.share is None:
+            return ""
+        sent = int(processes.total("sent", np.array([processes.sent_bytes() - begun]))[0])
+        return f"{processes.number()} processes sent {sent:,} bytes to solve"
 
     def data(self) -> list[Data]:
         return self.system.data()
@@ -151,11 +169,18 @@ class Factored(Factors):
     def described(self, basis: AnyBasis) -> dict[str, Any]:
         """What a report says of how subdomains are joined."""
         seen = sum(len(group.heights) for group in self.system.M.groups)
+        if self.share is not None:
+            seen = int(processes.total("seen", np.array([seen]))[0])
         everything = sum(level.decomposition.count for level in basis.levels)
         return {"coupling": "overlap", "active_subdomains": seen if seen < everything else None}
 
     def conditions(self) -> dict[str, float | None]:
         """kappa of M, of the filtered M_hat, and of M_hat S^-1."""
+        if self.share is not None:
+            raise ValueError(
+                "condition=True needs the whole matrix, of which every process has a part: ask for "
+                "condition numbers in one process"
+            )
         system, reduced, kept = self.system, self.reduced, self.reduced.kept
         M = condition_number(system.M).value
         everything_kept = len(kept) == system.M.shape[1]
@@ -174,9 +199,29 @@ def _check_inverses(problem: Problem, parts: Parts) -> None:
         solver.check(basis.decomposition.neighbours() * basis.width)
 
 
+def _shares(problem: Problem, parts: Parts) -> bool:
+    """Whether several processes share the subdomains: where an iteration needs its neighbours only.
+    Anything else every process solves by itself."""
+    return (
+        not processes.alone()
+        and isinstance(parts.solver, Iterative)
+        and parts.solver.shares
+        and getattr(parts.filter, "patch", 1) == 1
+        and not any(level.enrichment for level in parts.basis.levels)
+        and not any(isinstance(one, IntegralCondition) for one in problem.conditions)
+    )
+
+
 def _blocks(problem: Problem, parts: Parts) -> LeastSquares:
     _check_inverses(problem, parts)
-    system = assemble(problem, parts.basis, parts.collocation.rows(problem, parts.basis))
+    if _shares(problem, parts):
+        with processes.in_unison("points"):
+            rows = parts.collocation.rows(problem, parts.basis)
+        system: LeastSquares = shared_system(problem, parts.basis, rows)
+    else:
+        with processes.by_itself():
+            rows = parts.collocation.rows(problem, parts.basis)
+            system = assemble(problem, parts.basis, rows)
     jax.block_until_ready(system.M)
     return system
 

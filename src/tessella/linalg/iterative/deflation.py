@@ -14,10 +14,9 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 
 from tessella.linalg.block_matrix import BlockMatrix
@@ -34,7 +33,10 @@ from tessella.linalg.iterative.iteration import (
     checked,
 )
 from tessella.linalg.iterative.krylov import Lsqr, lsqr_begin, lsqr_step
-from tessella.machine.arrays import Array, on_device
+from tessella.linalg.iterative.shared_coarse import SharedCoarse, shared_coarse
+from tessella.linalg.shared_matrix import SharedMatrix
+from tessella.linalg.vectors import Vectors
+from tessella.machine.arrays import AnyArray, Array, namespace, on_device
 
 ROUNDING = 1e-15
 """What the coarse levels leave of a right-hand side that they explain."""
@@ -44,31 +46,36 @@ ROUNDING = 1e-15
 class Deflated:
     """P F as an operator on vectors of all columns, zero at those of the coarser levels."""
 
-    fine: BlockMatrix
-    coarse: BlockMatrix | None
-    factors: Factorisation | WideFactorisation | None
+    fine: BlockMatrix | SharedMatrix
+    coarse: BlockMatrix | SharedMatrix | None
+    factors: Factorisation | WideFactorisation | SharedCoarse | None
 
     @property
     def shape(self) -> tuple[int, int]:
         return self.fine.shape
 
-    def explained(self, b: Array | jax.Array) -> jax.Array:
+    @property
+    def vectors(self) -> Vectors:
+        return self.fine.vectors
+
+    def explained(self, b: AnyArray) -> Any:
         """c = R^-1 Q^T b: the least-squares solution in the coarse columns alone."""
         if self.factors is None:
-            return jnp.zeros(self.shape[1])
-        return on_device(self.factors.solve(np.asarray(b))[0])
+            return namespace(b).zeros(self.shape[1])
+        c = self.factors.solve(np.asarray(b))[0]
+        return c if self.vectors.shared else on_device(c)
 
-    def left_over(self, b: jax.Array) -> jax.Array:
+    def left_over(self, b: AnyArray) -> Any:
         """P b."""
         return b if self.coarse is None else b - self.coarse.matvec(self.explained(b))
 
-    def matvec(self, z: jax.Array) -> jax.Array:
+    def matvec(self, z: AnyArray) -> Any:
         return self.left_over(self.fine.matvec(z))
 
-    def rmatvec(self, u: jax.Array) -> jax.Array:
+    def rmatvec(self, u: AnyArray) -> Any:
         return self.fine.rmatvec(self.left_over(u))
 
-    def completed(self, z: jax.Array, b: jax.Array) -> jax.Array:
+    def completed(self, z: AnyArray, b: AnyArray) -> Any:
         """The unknowns of all levels that belong to those of the finest."""
         return z + self.explained(b - self.fine.matvec(z))
 
@@ -104,11 +111,12 @@ class DeflatedLSQR(Iterative[Deflated, Lsqr]):
         """The QR of the coarser levels serves every right-hand side."""
         A = checked(A, self.sizes)
         fine, coarse = (
-            BlockMatrix(tuple(g for g in A.groups if g.coarse is own), A.shape)
-            for own in (False, True)
+            A.with_groups(tuple(g for g in A.groups if g.coarse is own)) for own in (False, True)
         )
-        if not coarse.groups:
+        if not A.vectors.largest(np.array([float(len(coarse.groups))])):
             return Deflated(A, None, None)
+        if isinstance(coarse, SharedMatrix):
+            return Deflated(fine, coarse, shared_coarse(coarse, progress))
         factors = NestedQR().init(coarse, progress)
         if A.lookup is not None:
             fine, coarse = fine.with_lookup(), coarse.with_lookup()
@@ -117,10 +125,10 @@ class DeflatedLSQR(Iterative[Deflated, Lsqr]):
     def _solve(
         self, state: Deflated, b: Array, monitor: Monitor | None, progress: Progress | None
     ) -> SolverResult:
-        whole = on_device(b)
+        whole = b if state.vectors.shared else on_device(b)
         rest = np.asarray(state.left_over(whole))
-        left = float(np.linalg.norm(rest))
-        if left <= max(self.btol, ROUNDING) * float(np.linalg.norm(b)):
+        left = float(state.vectors.row_norm(rest))
+        if left <= max(self.btol, ROUNDING) * float(state.vectors.row_norm(b)):
             return SolverResult(state.explained(b), 0, Stop.RESIDUAL, History(), left)
 
         def watch(y: jax.Array) -> jax.Array:

@@ -21,7 +21,6 @@ from typing import Any, ClassVar, Generic, Protocol, TypeVar
 import jax
 import jax.numpy as jnp
 import numpy as np
-import scipy.linalg
 
 from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
@@ -39,6 +38,7 @@ from tessella.linalg.iterative.loops import (
     run_until,
 )
 from tessella.linalg.units import in_units
+from tessella.linalg.vectors import Vectors
 from tessella.machine.arguments import is_number
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.compiled import compiled
@@ -135,10 +135,14 @@ class Lifted:
 
 
 class System(Protocol):
-    """What a state must tell the driver: (rows, columns). A pytree, unless it works on the host."""
+    """What a state must tell the driver: (rows, columns), and whether its vectors are whole. A
+    pytree, unless it works on the host."""
 
     @property
     def shape(self) -> tuple[int, int]: ...
+
+    @property
+    def vectors(self) -> Vectors: ...
 
 
 State = TypeVar("State", bound=System)
@@ -192,6 +196,12 @@ class Iterative(ABC, Generic[State, Inner]):
     def forced(self) -> bool:
         return self.atol == 0 and self.btol == 0
 
+    @property
+    def shares(self) -> bool:
+        """Whether products, sums and lengths are all it asks for, which several processes find
+        together."""
+        return True
+
     @abstractmethod
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> State:
         """What can be reused for another right-hand side; refuses a matrix it cannot work on."""
@@ -215,10 +225,10 @@ class Iterative(ABC, Generic[State, Inner]):
     ) -> SolverResult:
         """min |A x - b| for a state made by `init`."""
         rows, columns = state.shape
-        b, unit = in_units(b, rows)
+        b, unit = in_units(b, rows, state.vectors.largest)
         if b.ndim != 1:
             raise ValueError(f"the right-hand side has shape {b.shape}: solve for one at a time")
-        if not b.any():
+        if not state.vectors.largest(b):
             return SolverResult(jnp.zeros(columns), 0, Stop.ZERO, History(), 0.0)
         if unit == 1:
             return self._solve(state, b, monitor, progress)
@@ -230,9 +240,10 @@ class Iterative(ABC, Generic[State, Inner]):
         self, state: State, b: Array, monitor: Monitor | None, progress: Progress | None
     ) -> SolverResult:
         """The same for a right-hand side of moderate size that is not zero."""
-        norm_b = float(scipy.linalg.norm(b))
-        begin, right = type(self)._begin, on_device(b)
-        start = _started(begin, state, right) if self.compiled else begin(state, right)
+        norm_b = float(state.vectors.row_norm(b))
+        begin: Any = type(self)._begin
+        right: Any = b if state.vectors.shared else on_device(b)
+        start = begin(state, right) if self._on_host(state) else _started(begin, state, right)
         if bool(start.exhausted):
             return SolverResult(start.x, 0, Stop.OPTIMUM, History(), norm_b)
         usual = type(self)(max_iterations=self.max_iterations)
@@ -257,7 +268,7 @@ class Iterative(ABC, Generic[State, Inner]):
         try:
             while (done := history.shape[1]) < self.max_iterations:
                 upto = min(done + self.chunk, self.max_iterations)
-                run = self._loop()(recurrence, last, done, upto)
+                run = self._loop(recurrence.state)(recurrence, last, done, upto)
                 last = run.last
                 history = np.concatenate([history, run.history], axis=1)
                 if progress:
@@ -271,8 +282,12 @@ class Iterative(ABC, Generic[State, Inner]):
             return last, Stop.INTERRUPTED, history
         return last, Stop.LIMIT, history
 
-    def _loop(self) -> Loop:
-        if not self.compiled:
+    def _on_host(self, state: State) -> bool:
+        """Whether an iteration is made outside XLA."""
+        return state.vectors.shared or not self.compiled
+
+    def _loop(self, state: State) -> Loop:
+        if self._on_host(state):
             return run_on_host
         return run_through if preferred().blind else run_until
 

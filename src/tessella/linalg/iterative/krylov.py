@@ -12,7 +12,6 @@ from functools import partial
 from typing import ClassVar, NamedTuple, Protocol
 
 import jax
-import jax.numpy as jnp
 
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.gramian import gramian
@@ -26,6 +25,8 @@ from tessella.linalg.iterative.iteration import (
     checked,
 )
 from tessella.linalg.iterative.loops import CHUNK, Iterate, Monitor
+from tessella.linalg.vectors import Vectors
+from tessella.machine.arrays import namespace
 
 __all__ = [
     "ADVICE",
@@ -49,6 +50,9 @@ class Products(Protocol):
     def matvec(self, v: jax.Array, /) -> jax.Array: ...
 
     def rmatvec(self, u: jax.Array, /) -> jax.Array: ...
+
+    @property
+    def vectors(self) -> Vectors: ...
 
 
 class _Bidiagonal(NamedTuple):
@@ -112,37 +116,40 @@ class _Cg(NamedTuple):
 
 def _inverse(size: jax.Array) -> jax.Array:
     """1 / size, and 0 of 0: nothing divided by its length stays nothing."""
-    return jnp.where(size > 0, 1.0 / jnp.where(size > 0, size, 1.0), 0.0)
+    xp = namespace(size)
+    return xp.where(size > 0, 1.0 / xp.where(size > 0, size, 1.0), 0.0)
 
 
 def _rotation(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
     """(c, s, r) with c a + s b = r = |(a, b)| and s a = c b."""
-    r = jnp.hypot(a, b)
-    size = jnp.where(r > 0, r, 1.0)
+    xp = namespace(a)
+    r = xp.hypot(a, b)
+    size = xp.where(r > 0, r, 1.0)
     return a / size, b / size, r
 
 
 def _bidiagonal_begin(A: Products, b: jax.Array) -> _Bidiagonal:
-    beta = jnp.linalg.norm(b)
+    beta = A.vectors.row_norm(b)
     v = A.rmatvec(b) * _inverse(beta)
-    return _Bidiagonal(b, v, jnp.linalg.norm(v), beta, jnp.zeros(()))
+    return _Bidiagonal(b, v, A.vectors.column_norm(v), beta, namespace(b).zeros(()))
 
 
 def _bidiagonal_step(A: Products, s: _Bidiagonal) -> _Bidiagonal:
     over_alpha = _inverse(s.alpha)
     u = A.matvec(s.v) * over_alpha - (s.alpha * _inverse(s.beta)) * s.u
-    beta = jnp.linalg.norm(u)
-    norm_A = jnp.sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
+    beta = A.vectors.row_norm(u)
+    norm_A = namespace(beta).sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
     v = A.rmatvec(u) * _inverse(beta) - (beta * over_alpha) * s.v
-    return _Bidiagonal(u, v, jnp.linalg.norm(v), beta, norm_A)
+    return _Bidiagonal(u, v, A.vectors.column_norm(v), beta, norm_A)
 
 
 def lsqr_begin(A: Products, b: jax.Array) -> Iterate[Lsqr]:
     s = _bidiagonal_begin(A, b)
-    zero = jnp.zeros(())
-    length = _Length(-jnp.ones(()), zero, zero, zero)
+    xp = namespace(b)
+    zero = xp.zeros(())
+    length = _Length(-xp.ones(()), zero, zero, zero)
     inner = Lsqr(s, s.v * _inverse(s.alpha), s.alpha, s.beta, length)
-    return Iterate(jnp.zeros_like(s.v), s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
+    return Iterate(xp.zeros_like(s.v), s.beta, s.alpha * s.beta, zero, zero, s.alpha == 0, inner)
 
 
 def lsqr_step(A: Products, last: Iterate[Lsqr]) -> Iterate[Lsqr]:
@@ -153,7 +160,7 @@ def lsqr_step(A: Products, last: Iterate[Lsqr]) -> Iterate[Lsqr]:
     x = last.x + (phi / rho) * t.w
     w = s.v * _inverse(s.alpha) - (theta / rho) * t.w
     phibar = sine * t.phibar
-    normal = phibar * s.alpha * jnp.abs(c)
+    normal = phibar * s.alpha * abs(c)
     length, norm_x = _lengthened(t.length, rho, theta, phi)
     inner = Lsqr(s, w, -c * s.alpha, phibar, length)
     return Iterate(x, phibar, normal, s.norm_A, s.norm_A * norm_x, s.alpha == 0, inner)
@@ -165,7 +172,7 @@ def _lengthened(
     """The estimate after one more iteration, and |x|."""
     gammabar = -t.c * rho
     rest = phi - t.s * rho * t.z
-    norm_x = jnp.sqrt(t.squares + (rest / gammabar) ** 2)
+    norm_x = namespace(rest).sqrt(t.squares + (rest / gammabar) ** 2)
     c, s, gamma = _rotation(gammabar, theta)
     z = rest / gamma
     return _Length(c, s, z, t.squares + z**2), norm_x
@@ -173,8 +180,9 @@ def _lengthened(
 
 def _lsmr_begin(A: Products, b: jax.Array) -> Iterate[_Lsmr]:
     s = _bidiagonal_begin(A, b)
-    x = jnp.zeros_like(s.v)
-    zero, one = jnp.zeros(()), jnp.ones(())
+    xp = namespace(b)
+    x = xp.zeros_like(s.v)
+    zero, one = xp.zeros(()), xp.ones(())
     inner = _Lsmr(
         process=s,
         h=s.v * _inverse(s.alpha),
@@ -216,7 +224,7 @@ def _lsmr_step(A: Products, last: Iterate[_Lsmr]) -> Iterate[_Lsmr]:
     betad = -stilde * t.betad + ctilde * betahat
     tautilde = (t.zeta - t.thetatilde * t.tautilde) / rhotilde
     taud = (zeta - thetatilde * tautilde) / rhod
-    residual = jnp.hypot(betad - taud, betadd)
+    residual = namespace(betad).hypot(betad - taud, betadd)
 
     inner = _Lsmr(
         process=s,
@@ -235,8 +243,8 @@ def _lsmr_step(A: Products, last: Iterate[_Lsmr]) -> Iterate[_Lsmr]:
         tautilde=tautilde,
         thetatilde=thetatilde,
     )
-    reach = s.norm_A * jnp.linalg.norm(x)
-    return Iterate(x, residual, jnp.abs(zetabar), s.norm_A, reach, s.alpha == 0, inner)
+    reach = s.norm_A * A.vectors.column_norm(x)
+    return Iterate(x, residual, abs(zetabar), s.norm_A, reach, s.alpha == 0, inner)
 
 
 @dataclass(frozen=True, repr=False)
@@ -311,19 +319,24 @@ class NormalEquations:
     def shape(self) -> tuple[int, int]:
         return self.A.shape
 
+    @property
+    def vectors(self) -> Vectors:
+        return self.A.vectors
+
     def precondition(self, g: jax.Array) -> jax.Array:
         return g if self.preconditioner is None else self.preconditioner.rmatvec(g)
 
 
 def _cg_begin(system: NormalEquations, b: jax.Array) -> Iterate[_Cg]:
+    xp, vectors = namespace(b), system.vectors
     g = system.A.rmatvec(b)
     p = system.precondition(g)
-    gamma = g @ p
-    zero = jnp.zeros(())
+    gamma = vectors.column_dot(g, p)
+    zero = xp.zeros(())
     return Iterate(
-        jnp.zeros_like(g),
-        jnp.linalg.norm(b),
-        jnp.sqrt(jnp.abs(gamma)),
+        xp.zeros_like(g),
+        vectors.row_norm(b),
+        xp.sqrt(abs(gamma)),
         zero,
         zero,
         gamma == 0,
@@ -333,32 +346,32 @@ def _cg_begin(system: NormalEquations, b: jax.Array) -> Iterate[_Cg]:
 
 def _cg_step(system: NormalEquations, last: Iterate[_Cg]) -> Iterate[_Cg]:
     """The trace of Lanczos' tridiagonal matrix, grown here, is LSQR's squared estimate of |A|."""
-    s = last.inner
+    s, vectors, xp = last.inner, system.vectors, namespace(last.x)
     Ap = system.A.matvec(s.p)
     if system.gramian is None:
         q = system.A.rmatvec(Ap)
-        curvature = Ap @ Ap
+        curvature = vectors.row_dot(Ap, Ap)
     else:
         q = system.gramian.rmatvec(s.p)
-        curvature = s.p @ q
-    alpha = jnp.where(curvature == 0, 0.0, s.gamma / jnp.where(curvature == 0, 1.0, curvature))
+        curvature = vectors.column_dot(s.p, q)
+    alpha = xp.where(curvature == 0, 0.0, s.gamma / xp.where(curvature == 0, 1.0, curvature))
     x = last.x + alpha * s.p
     r = s.r - alpha * Ap
     g = s.g - alpha * q
     z = system.precondition(g)
-    gamma = g @ z
+    gamma = vectors.column_dot(g, z)
     beta = gamma / s.gamma
-    inverse = jnp.where(alpha == 0, 0.0, 1.0 / jnp.where(alpha == 0, 1.0, alpha))
+    inverse = xp.where(alpha == 0, 0.0, 1.0 / xp.where(alpha == 0, 1.0, alpha))
     trace = s.trace + inverse + s.carried
-    norm_A = jnp.sqrt(jnp.abs(trace))
+    norm_A = xp.sqrt(abs(trace))
     if system.preconditioner is None:
-        reach = norm_A * jnp.linalg.norm(x)
+        reach = norm_A * vectors.column_norm(x)
     else:
-        reach = jnp.linalg.norm(s.b - r)
+        reach = vectors.row_norm(s.b - r)
     return Iterate(
         x,
-        jnp.linalg.norm(r),
-        jnp.sqrt(jnp.abs(gamma)),
+        vectors.row_norm(r),
+        xp.sqrt(abs(gamma)),
         norm_A,
         reach,
         (gamma == 0) | (curvature == 0),
@@ -399,6 +412,10 @@ class CG(OnNormalEquations):
     gramian: bool = False
 
     name: ClassVar[str] = "cg"
+
+    @property
+    def shares(self) -> bool:
+        return not self.gramian
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> NormalEquations:
         return NormalEquations(checked(A, self.sizes), gramian(A) if self.gramian else None)

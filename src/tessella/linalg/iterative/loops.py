@@ -5,7 +5,7 @@ host would have to read that test back after every iteration, which takes as lon
 so `run_through` makes a fixed number of iterations there, and those after the end change nothing.
 Both make the same iterates and histories; on a CPU, where an idle iteration costs a whole one and
 the test nothing, the while loop is the faster. `run_on_host` is not compiled, for steps that use
-LAPACK.
+LAPACK, or talk to other processes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.machine.arrays import Array
+from tessella.machine.arrays import Array, namespace
 from tessella.machine.compiled import compiled
 
 CHUNK = 100
@@ -98,16 +98,18 @@ class Recurrence(Generic[State, Inner]):
         """The next iterate, the verdict that ends the run, and the verdict if it is not forced."""
         new, tests = self.step(self.state, last), self.tests
         solved = new.residual == 0
-        broken = ~jnp.isfinite(new.residual + new.normal + new.reach)
+        xp = namespace(new.residual)
+        broken = ~xp.isfinite(new.residual + new.normal + new.reach)
         compatible = new.residual <= tests.btol * tests.norm_b + tests.atol * new.reach
         optimal = new.normal <= tests.atol * new.norm_A * new.residual
         verdict = _verdict(compatible | solved, optimal | new.exhausted, broken)
-        stop = jnp.where(tests.forced, _verdict(solved, new.exhausted, broken), verdict)
-        return new._replace(x=jnp.where(broken, last.x, new.x)), stop, verdict
+        stop = xp.where(tests.forced, _verdict(solved, new.exhausted, broken), verdict)
+        return new._replace(x=xp.where(broken, last.x, new.x)), stop, verdict
 
 
 def _verdict(residual: jax.Array, optimum: jax.Array, broken: jax.Array) -> jax.Array:
-    return jnp.where(broken, 3, jnp.where(residual, 1, jnp.where(optimum, 2, 0)))
+    xp = namespace(residual)
+    return xp.where(broken, 3, xp.where(residual, 1, xp.where(optimum, 2, 0)))
 
 
 class Run(NamedTuple, Generic[Inner]):

@@ -118,6 +118,10 @@ class SchwarzCG(OnNormalEquations):
                 f"threshold relative to the largest eigenvalue, such as 1e-13"
             )
 
+    @property
+    def shares(self) -> bool:
+        return False
+
     def check(self, orders: Index) -> None:
         """Refuse local inverses of these orders that would not fit; what else is needed, `init`
         knows from the matrix."""

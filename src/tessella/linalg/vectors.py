@@ -1,0 +1,116 @@
+"""Vectors of rows and of columns: whole, or in parts that several processes have.
+
+A process has some blocks of a matrix, their columns, and every row that these blocks fill. A row
+that blocks of several processes fill is kept by all of them, with the same number to the last bit,
+so that M^T u needs nobody; after M v each sends the others what its own blocks add to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Protocol
+
+import numpy as np
+import scipy.linalg
+
+from tessella.machine import processes
+from tessella.machine.arrays import AnyArray, Array, namespace
+
+
+class Vectors(Protocol):
+    """What an iteration asks of its vectors: sums over all rows or columns, wherever they are."""
+
+    @property
+    def shared(self) -> bool: ...
+
+    def row_norm(self, u: Any, /) -> Any: ...
+
+    def column_norm(self, v: Any, /) -> Any: ...
+
+    def row_dot(self, u: Any, w: Any, /) -> Any: ...
+
+    def column_dot(self, v: Any, w: Any, /) -> Any: ...
+
+    def largest(self, b: Array, /) -> float: ...
+
+
+class Whole:
+    """Vectors that one process has alone."""
+
+    shared: ClassVar[bool] = False
+
+    def row_norm(self, u: AnyArray) -> AnyArray:
+        if isinstance(u, np.ndarray):
+            return scipy.linalg.norm(u)
+        return namespace(u).linalg.norm(u)
+
+    column_norm = row_norm
+
+    def row_dot(self, u: AnyArray, w: AnyArray) -> AnyArray:
+        return u @ w
+
+    column_dot = row_dot
+
+    def largest(self, b: Array) -> float:
+        return float(np.abs(b).max(initial=0.0))
+
+
+WHOLE = Whole()
+
+
+@dataclass(frozen=True, eq=False)
+class Halo:
+    """Vectors of which this process has a part.
+
+    places   other process -> which of the rows here it has too, in an order that both know
+    counter  the process where sums count each of the rows here
+    """
+
+    places: dict[int, np.ndarray]
+    counter: np.ndarray
+
+    shared: ClassVar[bool] = True
+
+    @cached_property
+    def counted(self) -> Array:
+        """1 for rows that count here, else 0."""
+        return (self.counter == processes.index()).astype(np.float64)
+
+    @cached_property
+    def common(self) -> np.ndarray:
+        """Rows that some other process has too."""
+        none = np.zeros(0, dtype=np.int64)
+        return np.unique(np.concatenate([none, *self.places.values()]))
+
+    def added(self, own: Array) -> Array:
+        """A vector of rows from what the blocks of every process add to it: in the order of the
+        processes, so that all find the same."""
+        theirs = processes.swapped("halo", {q: own[at] for q, at in self.places.items()})
+        parts = {q: (self.places[q], part) for q, part in theirs.items()}
+        parts[processes.index()] = self.common, own[self.common]
+        found = own.copy()
+        found[self.common] = 0.0
+        for q in sorted(parts):
+            at, part = parts[q]
+            found[at] += part
+        return found
+
+    def row_dot(self, u: Array, w: Array) -> np.float64:
+        return np.float64(processes.total("sums", np.array((self.counted * u) @ w)))
+
+    def column_dot(self, v: Array, w: Array) -> np.float64:
+        return np.float64(processes.total("sums", np.array(v @ w)))
+
+    def row_norm(self, u: Array) -> np.float64:
+        return np.sqrt(self.row_dot(u, u))
+
+    def column_norm(self, v: Array) -> np.float64:
+        return np.sqrt(self.column_dot(v, v))
+
+    def largest(self, b: Array) -> float:
+        return processes.largest("largest", float(np.abs(b).max(initial=0.0)))
+
+    def bytes(self) -> int:
+        """What this process sends for one vector of rows."""
+        return 8 * sum(len(at) for at in self.places.values())

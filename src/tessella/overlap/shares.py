@@ -1,0 +1,170 @@
+"""What every process has of overlapping subdomains: some neighbours, and all rows they see.
+
+Subdomains are halved along the axis where they reach farthest, until there is a part for every
+process. A row is kept by all processes whose subdomains see its point (see `linalg.vectors`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from tessella.geometry.box import Box
+from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.vectors import Halo
+from tessella.machine import processes
+from tessella.machine.arrays import Array, on_device
+from tessella.machine.printing import counted
+from tessella.overlap.basis import Basis
+from tessella.overlap.decomposition import Decomposition
+from tessella.overlap.points import Rows
+from tessella.problem.problem import Problem
+
+
+@dataclass(frozen=True, eq=False)
+class Share:
+    """What this process has of a system.
+
+    owners   the process of every subdomain, for each decomposition of the basis
+    columns  which of all columns each process has
+    rows     of all processes together
+    sizes    rows of every equation and condition, of all processes together
+    halo     the vectors
+    """
+
+    owners: dict[Decomposition, np.ndarray]
+    columns: tuple[np.ndarray, ...]
+    rows: int
+    sizes: dict[str, int]
+    halo: Halo
+
+    @property
+    def own_columns(self) -> np.ndarray:
+        return self.columns[processes.index()]
+
+    def has(self, decomposition: Decomposition) -> np.ndarray:
+        """Which subdomains are those of this process."""
+        return self.owners[decomposition] == processes.index()
+
+    def localised(self, M: BlockMatrix) -> BlockMatrix:
+        """A matrix of blocks of this process, with its columns numbered from 0."""
+        own = self.own_columns
+        number = np.zeros(M.shape[1], dtype=np.int32)
+        number[own] = np.arange(len(own))
+        groups = tuple(
+            g._replace(columns=on_device(number[np.asarray(g.columns)])) for g in M.groups
+        )
+        return BlockMatrix(groups, (M.shape[0], len(own)))
+
+    def gathered(self, own: Array) -> Array:
+        """The coefficients of all columns."""
+        a = np.zeros(sum(map(len, self.columns)))
+        for columns, part in zip(
+            self.columns, processes.gathered("coefficients", own), strict=True
+        ):
+            a[columns] = part
+        return a
+
+    def bytes(self, iterations: int, sums: int = 2) -> int:
+        """What all processes send for a solution after so many iterations that take so many sums
+        each: what neighbours add to common rows, the sums, and coefficients to all."""
+        number, columns = processes.number(), sum(map(len, self.columns))
+        halos = int(processes.total("halo", np.array([self.halo.bytes()]))[0])
+        told = number * (sums * (iterations + 1) + 3) + columns
+        return (iterations + 1) * halos + 8 * (number - 1) * told
+
+
+def share_of(
+    problem: Problem, levels: Sequence[Basis], rows: Sequence[Rows]
+) -> tuple[Share, list[Rows]]:
+    """The share of this process of some levels, the finest last, and its rows; refused if there are
+    too few subdomains for all."""
+    finest, me = levels[-1].decomposition, processes.index()
+    points = np.concatenate([part.points for part in rows])
+    boxes = dict.fromkeys(level.decomposition for level in levels)
+    owners = {one: _owners(problem, one, points) for one in boxes}
+    fewest = len(np.unique(owners[finest]))
+    if fewest < processes.number():
+        raise ValueError(
+            f"{processes.number()} processes cannot share "
+            f"{counted(fewest, 'overlapping subdomain')}: start at most {fewest}, or use more "
+            f"subdomains"
+        )
+    near = np.logical_or.reduce(
+        [_within(one, owner == me, points) for one, owner in owners.items()]
+    )
+    seen = {one: _seen_by(one, owner, points[near]) for one, owner in owners.items()}
+    by_any = np.logical_or.reduce(list(seen.values()))
+    mine = np.zeros(len(points), dtype=bool)
+    mine[near] = by_any[:, me]
+    by_any, counter = by_any[by_any[:, me]], np.argmax(seen[finest][by_any[:, me]], axis=1)
+    places = {q: np.flatnonzero(by_any[:, q]) for q in range(processes.number()) if q != me}
+    halo = Halo({q: common for q, common in places.items() if len(common)}, counter)
+    sizes = {part.source.name: len(part.points) for part in rows}
+    share = Share(owners, _columns(levels, owners), len(points), sizes, halo)
+    ends = np.cumsum([len(part.points) for part in rows])
+    return share, [
+        _some(part, mine[e - len(part.points) : e]) for part, e in zip(rows, ends, strict=True)
+    ]
+
+
+def _seen_by(boxes: Decomposition, owner: np.ndarray, points: Array) -> np.ndarray:
+    """Which processes have subdomains that see each of the points."""
+    found = np.zeros((len(points), processes.number()), dtype=bool)
+    subdomain, point = boxes.seen(points)
+    found[point, owner[subdomain]] = True
+    return found
+
+
+def _some(part: Rows, mine: np.ndarray) -> Rows:
+    normals = None if part.normals is None else part.normals[mine]
+    return dataclasses.replace(part, points=np.asarray(part.points)[mine], normals=normals)
+
+
+def _owners(problem: Problem, boxes: Decomposition, points: Array) -> np.ndarray:
+    """The process of every subdomain; those that see no point count for nothing."""
+    active = np.arange(boxes.count)
+    if not isinstance(problem.domain, Box):
+        active = boxes.active(points)
+    owner = np.zeros(boxes.count, dtype=np.int64)
+    _halve(boxes.centres / boxes.spacing, active, 0, processes.number(), owner)
+    return owner
+
+
+def _halve(places: Array, members: np.ndarray, first: int, number: int, owner: np.ndarray) -> None:
+    """Give the members to so many processes from `first` on."""
+    if number == 1 or len(members) < 2:
+        owner[members] = first
+        return
+    x = places[members]
+    axis = int(np.argmax(np.ptp(x, axis=0)))
+    below = number // 2
+    order = members[np.argsort(x[:, axis], kind="stable")]
+    cut = min(max(round(len(order) * below / number), 1), len(order) - 1)
+    _halve(places, order[:cut], first, below, owner)
+    _halve(places, order[cut:], first + below, number - below, owner)
+
+
+def _within(boxes: Decomposition, own: np.ndarray, points: Array) -> np.ndarray:
+    """Points that may lie in some of the subdomains: those inside a box around them all."""
+    near = np.ones(len(points), dtype=bool)
+    if not own.any():
+        return ~near
+    low = (boxes.centres - boxes.half_widths)[own].min(axis=0)
+    high = (boxes.centres + boxes.half_widths)[own].max(axis=0)
+    room = 1e-9 * boxes.spacing
+    for axis, (wraps, S) in enumerate(zip(boxes.wraps, boxes.subdomains, strict=True)):
+        if S > 1 and not wraps:
+            x = points[:, axis]
+            near &= (x >= low[axis] - room[axis]) & (x <= high[axis] + room[axis])
+    return near
+
+
+def _columns(
+    levels: Sequence[Basis], owners: dict[Decomposition, np.ndarray]
+) -> tuple[np.ndarray, ...]:
+    owner = np.concatenate([np.repeat(owners[one.decomposition], one.width) for one in levels])
+    return tuple(np.flatnonzero(owner == q) for q in range(processes.number()))

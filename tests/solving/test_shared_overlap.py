@@ -1,0 +1,131 @@
+"""Overlapping subdomains shared by several processes: the solution of one, by the same iterations.
+
+This file is also the script that they run (`tessella.machine.launch`).
+"""
+
+import re
+import sys
+from pathlib import Path
+
+import jax.numpy as jnp
+import numpy as np
+
+import tessella as ts
+from tessella.machine import processes
+from tessella.machine.launch import launch
+
+SQUARE = ts.Box(x=(0, 1), y=(0, 1))
+AT = np.random.default_rng(0).random((200, 2))
+STEPS = {"max_iterations": 10, "atol": 0.0, "btol": 0.0}
+CHOICES = {"subdomains": (5, 4), "features": 12, "oversampling": 2.0, "sigma": 1e-4}
+
+
+def source(x):
+    return jnp.sin(3 * x[:, 0]) * jnp.cos(2 * x[:, 1])
+
+
+def varying():
+    coefficient = lambda x: 1 + 0.5 * jnp.sin(5 * x[:, 0]) * x[:, 1]  # noqa: E731
+    equation = ts.Equation(-ts.Laplacian() + coefficient * ts.Identity(), source)
+    return ts.Problem(SQUARE, equation, [ts.Dirichlet(0.0)])
+
+
+def known():
+    """On a ring, with an exact solution that is watched."""
+    equation = ts.Equation(-ts.Laplacian() + ts.Identity(), lambda x: jnp.cos(2 * jnp.pi * x[:, 0]))
+    exact = lambda x: jnp.cos(2 * jnp.pi * x[:, 0]) / (1 + 4 * jnp.pi**2)  # noqa: E731
+    conditions = [ts.Periodic("x"), ts.Neumann(0.0, on=("ymin", "ymax"))]
+    return ts.Problem(SQUARE, equation, conditions, exact=exact)
+
+
+def disc():
+    equation = ts.Equation(-ts.Laplacian(), 1.0)
+    return ts.Problem(ts.Ball(x=0.5, y=0.5, radius=0.8), equation, [ts.Dirichlet(0.0)])
+
+
+def flow():
+    u, p = ts.Field("u"), ts.Field("p")
+    equations = [
+        ts.Equation(ts.D(x=1) @ u - p, source),
+        ts.Equation(ts.D(x=1) @ p + ts.D(y=2) @ u, 1.0),
+    ]
+    return ts.Problem(SQUARE, equations, [ts.Dirichlet(0.0, of=u)])
+
+
+def levels():
+    boxes = ts.Decomposition(SQUARE, 8, 2.2)
+    return ts.Multilevel.two(ts.Basis(boxes, ts.RandomFeatures(8)))
+
+
+def solutions():
+    """What is compared: every solver, on boxes and a disc, round a ring, with two unknowns and with
+    two levels."""
+    few = {**STEPS, "max_iterations": 3}
+    return {
+        "lsqr": ts.solve(flow(), solver=ts.LSQR(**STEPS), **CHOICES),
+        "lsmr": ts.solve(known(), solver=ts.LSMR(**STEPS), **CHOICES),
+        "cg": ts.solve(disc(), solver=ts.CG(**STEPS), **CHOICES),
+        "deflated": ts.solve(
+            varying(), basis=levels(), oversampling=3.0, sigma=1e-4, solver=ts.DeflatedLSQR(**few)
+        ),
+    }
+
+
+def test_three_processes_iterate_like_one(tmp_path, capfd):
+    """Every process has the whole solution, after the iterations of a single one; and what they
+    send is foretold."""
+    assert run(3, "solve", tmp_path) == 0, capfd.readouterr().err
+    alone = solutions()
+    for index in range(3):
+        with np.load(tmp_path / f"{index}.npz") as found:
+            for name, own in alone.items():
+                u = np.asarray(own(AT))
+                apart = np.max(np.abs(found[name] - u)) / np.max(np.abs(u))
+                assert apart < 1e-12, (index, name)
+                np.testing.assert_allclose(found[f"{name} report"], numbers(own), rtol=1e-9)
+            foretold, counted = found["bytes"]
+            np.testing.assert_allclose(counted, foretold, rtol=0.1)
+
+
+def test_processes_that_cannot_share_are_told_why(capfd):
+    assert run(2, "refuse") == 0
+    said = capfd.readouterr().out
+    assert said.count("2 processes cannot share 1 overlapping subdomain: start at most 1") == 2
+    assert said.count("differ in the problem") == 2
+
+
+def numbers(solution):
+    """Of the report: what does not depend on who solved."""
+    report = solution.report
+    own = [report.rows, report.columns, report.columns_kept, report.iterations]
+    return np.array([*own, *report.residual.values(), report.error_oracle_minimum or 0.0])
+
+
+def bytes_sent():
+    """Foretold, and counted."""
+    factored = ts.factor(varying(), solver=ts.LSQR(**STEPS), **CHOICES)
+    counted = re.search(r"sent ([\d,]+) bytes", factored.solve().report.solver_note)
+    return factored.ready.share.bytes(STEPS["max_iterations"]), int(counted[1].replace(",", ""))
+
+
+def run(number, *arguments):
+    return launch(number, [sys.executable, __file__, *map(str, arguments)], most=1)
+
+
+def main(what, *folder):
+    ts.distributed()
+    if what == "solve":
+        found = solutions()
+        values = {name: np.asarray(u(AT)) for name, u in found.items()}
+        values |= {f"{name} report": numbers(u) for name, u in found.items()}
+        np.savez(Path(*folder) / f"{processes.index()}.npz", bytes=bytes_sent(), **values)
+        return
+    for subdomains, features in ((1, 12), (4, 12 + processes.index())):
+        try:
+            ts.solve(varying(), subdomains=subdomains, features=features, solver=ts.LSQR())
+        except ValueError as error:
+            print(error, flush=True)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
