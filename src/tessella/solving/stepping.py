@@ -28,6 +28,7 @@ from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.progress import inner
 from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.points import GRIDDED
 from tessella.problem.hard import stated
 from tessella.problem.nonlinear import Around, linearised
 from tessella.problem.problem import Problem
@@ -89,7 +90,7 @@ class Steps(NamedTuple):
 
 def in_slabs(problem: Problem) -> Problem | None:
     """The problem as it is marched, if that pays and it can be; else None."""
-    if problem.domain.axes[-1] != TIME:
+    if problem.domain.axes[-1] != TIME or problem.domain.dimension > GRIDDED:
         return None
     soft = stated(problem)
     if soft is None or not marches(soft):
@@ -101,7 +102,7 @@ def in_slabs(problem: Problem) -> Problem | None:
     duration = _duration(soft)
     if not oscillates:
         fading, _ = turning_rate(soft, _data_wavenumbers(soft))
-        return soft if fading * duration > STIFF and soft.domain.dimension <= 3 else None
+        return soft if fading * duration > STIFF else None
     waves = waves_of(soft, Tiling(soft.domain, plan.subdomains), plan.features)
     return soft if waves or duration / _length(soft, plan, rate) > FEWEST - 1 else None
 
