@@ -24,8 +24,8 @@ class Case:
     """`state` says the problem, `known` gives points and what is right there.
 
     `published` is the best mean relative L2 error of PINNacle's tables, the smaller one where they
-    differ. `choices` are a discretisation by hand, where `tol` chooses none in time. `reference` says
-    where the right values come from, `remark` what differs from PINNacle.
+    differ. `choices` are a discretisation by hand, where `tol` chooses none in time. `reference`
+    says where the right values come from, `remark` what differs from PINNacle.
     """
 
     name: str

@@ -30,7 +30,10 @@ def test_derivatives_are_those_of_the_factors(convert, rng):
     )
     for gamma in GAMMAS:
         expected = [
-            np.prod([r**g * along(n, g, c[0]) for n, g, r, c in zip(own, gamma, rates, z)], axis=0)
+            np.prod(
+                [r**g * along(n, g, c[0]) for n, g, r, c in zip(own, gamma, rates, z, strict=True)],
+                axis=0,
+            )
             for own in DEGREES
         ]
         np.testing.assert_allclose(made[gamma][0], expected, rtol=1e-12, atol=1e-12)

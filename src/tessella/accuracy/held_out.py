@@ -158,7 +158,9 @@ def _ends(domain: Box) -> Array:
     if d <= GRIDDED:
         return domain.grid((3,) * d)
     draw = np.random.default_rng(SEED + 4)
-    ends = np.stack([domain.lower, domain.upper])[draw.integers(0, 2, (tuning.EDGES, d)), np.arange(d)]
+    ends = np.stack([domain.lower, domain.upper])[
+        draw.integers(0, 2, (tuning.EDGES, d)), np.arange(d)
+    ]
     return np.where(draw.random(ends.shape) < 0.5, ends, domain.scatter(len(ends), draw))
 
 

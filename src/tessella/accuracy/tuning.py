@@ -143,9 +143,9 @@ FEWEST_TERMS, MORE_TERMS = 64, 2.0
 """Polynomials in the first of them, at least, and the factor between two steps."""
 
 FALL = 0.1
-"""Part of a coefficient that the next ones along an axis are hoped to be."""
+"""Part that a polynomial is hoped to contribute of what those before it do."""
 
-UNTRIED = 0.25
+UNTRIED = 0.1
 """Part of a set that is kept for the lowest degrees not yet tried."""
 
 RESIDUAL = 0.1

@@ -1,9 +1,9 @@
 """Products of Legendre's polynomials along the axes: the features of many dimensions.
 
 Of total degree p there are C(d + p, p) of them in d dimensions, as many as random features with the
-same reach, since smooth ridge functions on one subdomain are hardly more than polynomials. But these
-can be told apart: a solution needs few of them, and shows by its coefficients which come next (see
-`accuracy/terms`).
+same reach, since smooth ridge functions on one subdomain are hardly more than polynomials. But
+these can be told apart: a solution needs few of them, and shows by its coefficients which come next
+(see `accuracy/terms`).
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ HIGHEST = 64
 def legendre(z: AnyArray, order: int, highest: int = HIGHEST) -> list[AnyArray]:
     """The derivatives of sqrt(2n + 1) P_n, which are orthonormal in the mean over [-1, 1], up to an
     order: each (highest + 1, ...)."""
-    xp, found = namespace(z), []
+    xp = namespace(z)
+    found: list[AnyArray] = []
     for k in range(order + 1):
         own = [xp.ones_like(z) if k == 0 else xp.zeros_like(z)]
         for n in range(highest):

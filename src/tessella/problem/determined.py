@@ -103,8 +103,8 @@ def _bare(axis: str, held: list[str]) -> str:
 
 
 ON_EDGE, FEW = 9, 3
-"""Points along an axis at which two conditions are compared, and axes that have so many: where there
-are more, as many points are random."""
+"""Points along an axis at which two conditions are compared, and axes that have so many: where
+there are more, as many points are random."""
 
 AGREE = 1e-6
 """Values closer than this part of their size agree."""

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -193,14 +192,14 @@ def marches(problem: Problem) -> bool:
 def _ends(problem: Problem, slabs: int | Sequence[float]) -> Array:
     """The times between slabs, the first and the last one included."""
     low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
-    if isinstance(slabs, Integral) and slabs >= 1:
+    if isinstance(slabs, int | np.integer) and slabs >= 1:
         return np.linspace(low, high, int(slabs) + 1)
     listed = isinstance(slabs, Sequence | np.ndarray) and not isinstance(slabs, str)
-    ends = np.array([low, *slabs] if listed else [low], dtype=float)  # type: ignore[misc]
+    ends = np.concatenate([[low], np.asarray(slabs, float)]) if listed else np.array([low])
     if len(ends) < 2 or ends[-1] != high or not np.all(np.diff(ends) > 0):
         raise ValueError(
-            f"slabs must be a whole number >= 1, or the times at which they end, from above {low:g} "
-            f"rising to {high:g}, got {slabs!r}"
+            f"slabs must be a whole number >= 1, or the times at which they end, all after {low:g} "
+            f"and rising to {high:g}, got {slabs!r}"
         )
     return ends
 

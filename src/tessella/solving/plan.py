@@ -85,7 +85,7 @@ class Plan:
         return dataclasses.replace(self, slabs=split)
 
     def grown(self, known: Sequence[Sizes]) -> Plan:
-        """More polynomials, chosen by the coefficients of all that have been tried."""
+        """More polynomials, chosen by what all contribute that have been tried."""
         count = round(tuning.MORE_TERMS * self.features)
         return dataclasses.replace(self, terms=tuple(more_terms(own, count) for own in known))
 

@@ -6,7 +6,7 @@ The first has as many subdomains along each axis as the data and the operator as
 from them; where they gain little the structure is finer than the subdomains, and those are split
 where the solution is poor (see `marking`). Nothing here reads `problem.exact`: it works on a copy
 without it. In more than three dimensions there is one subdomain, and polynomials on it are added by
-what the coefficients of the last solution show (see `terms`).
+what others contribute (see `terms`).
 """
 
 from __future__ import annotations
@@ -199,7 +199,7 @@ class _Walk:
         """Where data may contradict each other: which part of a statement every step missed most,
         and of which one."""
         self.tried: list[dict[Orders, float]] = []
-        """In many dimensions, how large the coefficients of all polynomials were, by unknown."""
+        """In many dimensions, how much all polynomials contribute, by unknown."""
         self.compiling = self.rate = 0.0
         """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
