@@ -540,10 +540,16 @@ def test_what_cannot_march_says_why(problem, message):
         ts.march(problem, 2, **SIDE)
 
 
-@pytest.mark.parametrize("slabs", [0, 2.5, "many"])
-def test_slabs_are_counted(slabs):
-    with pytest.raises(ValueError, match="slabs must be a whole number >= 1"):
+@pytest.mark.parametrize("slabs", [0, 2.5, "many", [0.5, 1.0], [1.0, 0.5, 2.0], []])
+def test_slabs_are_counted_or_end_where_time_does(slabs):
+    with pytest.raises(ValueError, match="slabs must be a whole number >= 1, or the times"):
         ts.march(wave(), slabs, **SIDE)
+
+
+def test_slabs_end_at_the_times_given(marched, points):
+    uneven = ts.march(wave(), [0.5, 1.0, 1.25, 2.0], **SIDE, estimate=False)
+    assert [slab.end for slab in uneven.report.slabs] == [0.5, 1.0, 1.25, 2.0]
+    np.testing.assert_allclose(uneven(points), marched(points), atol=1e-6)
 
 
 def test_arguments_are_those_of_solve():

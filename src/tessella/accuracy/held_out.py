@@ -18,7 +18,7 @@ from tessella.geometry.domain import Domain, Surface
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.decomposition import Decomposition
-from tessella.overlap.points import Rows
+from tessella.overlap.points import GRIDDED, Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Equation, Problem
 from tessella.problem.slabs import Continued
@@ -140,7 +140,7 @@ def on_edges(condition: Condition, domain: Domain) -> Array:
     nothing = np.zeros((0, domain.dimension))
     if not isinstance(domain, Box) or isinstance(condition, PointCondition | IntegralCondition):
         return nothing
-    places = domain.grid((3,) * domain.dimension)
+    places = _ends(domain)
     ends = [
         (places[:, i] == low) | (places[:, i] == high) if axis not in domain.periodic else False
         for i, (axis, (low, high)) in enumerate(zip(domain.axes, domain.bounds, strict=True))
@@ -150,6 +150,18 @@ def on_edges(condition: Condition, domain: Domain) -> Array:
     on = [places[places[:, face.axis] == face.position] for face in faces]
     found = np.concatenate([nothing, *on])
     return found[condition.chosen(found)] if len(found) else found
+
+
+def _ends(domain: Box) -> Array:
+    """Middles and ends of all axes, combined; in many dimensions random combinations."""
+    d = domain.dimension
+    if d <= GRIDDED:
+        return domain.grid((3,) * d)
+    draw = np.random.default_rng(SEED + 4)
+    ends = np.stack([domain.lower, domain.upper])[
+        draw.integers(0, 2, (tuning.EDGES, d)), np.arange(d)
+    ]
+    return np.where(draw.random(ends.shape) < 0.5, ends, domain.scatter(len(ends), draw))
 
 
 def corners(domain: Domain, cells: Decomposition) -> Array:
@@ -205,7 +217,8 @@ def _with_peaks(
     def sizes(x: Array, normals: Array | None) -> Array:
         return statement.values(x, normals) if size is None else size(x)
 
-    x, normals = pool(tuning.POOL.get(part.points.shape[1], tuning.POOL[3]))
+    d = part.points.shape[1]
+    x, normals = pool(tuning.POOL.get(d, 3 * tuning.POOL[3] // d))
     squares = sizes(x, normals) ** 2
     total = float(squares.sum())
     if total < TINY or not math.isfinite(total):

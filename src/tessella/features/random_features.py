@@ -31,7 +31,7 @@ class Activation:
     by passing an `Activation` wherever a name is accepted. `from_function` differentiates by JAX;
     give the derivatives yourself when speed matters. `plain` says that they also take and return
     NumPy arrays. `single(s, order)` may return one derivative where that takes less than all below
-    it.
+    it. A `separable` one is many functions, whose products along the axes are the features.
 
     >>> import tessella as ts
     >>> import jax.numpy as jnp
@@ -46,6 +46,7 @@ class Activation:
     derivatives: Derivatives
     plain: bool = False
     single: Callable[[AnyArray, int], AnyArray] | None = None
+    separable: bool = False
 
     def some(self, s: AnyArray, orders: Collection[int]) -> dict[int, AnyArray]:
         """The derivatives of these orders, by their orders."""

@@ -16,6 +16,7 @@ import numpy as np
 from tessella.cells.basis import CellBasis
 from tessella.cells.tiling import DEEPEST, Tiling
 from tessella.features.enrichment import Enrichment
+from tessella.features.polynomials import LEGENDRE
 from tessella.features.random_features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
@@ -183,6 +184,8 @@ def _activation(name: str, given: Activation | None, archive: Archive) -> str | 
         if not isinstance(given, Activation):
             raise TypeError(f"load() activation must be an Activation, got {given!r}")
         return given
+    if name == LEGENDRE.name:
+        return LEGENDRE
     if name not in ACTIVATIONS:
         raise ValueError(
             f"{archive.path} uses the activation {name!r}: pass it, load(path, activation=...)"

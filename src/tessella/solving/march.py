@@ -12,7 +12,7 @@ start is what that slab loses, and marched from its own ends it shows how such l
 from __future__ import annotations
 
 import dataclasses
-from numbers import Integral
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -48,14 +48,15 @@ from tessella.solving.ways import Parts
 @with_choices()
 def march(
     problem: Problem,
-    slabs: int = 20,
+    slabs: int | Sequence[float] = 20,
     method: Method | None = None,
     *,
     progress: Shown = None,
     checkpoint: str | Path | None = None,
     **choices: Any,
 ) -> Marched:
-    """Solve a problem with a time axis `t` in `slabs` equal steps of time.
+    """Solve a problem with a time axis `t` in `slabs` equal steps of time, or in those that end at
+    these times: short ones where things change fast, `[0.01, 0.02, 0.04, 0.1, 1]`.
 
     The choices are those of `solve` and describe one slab: `march(problem, 20, subdomains=(4, 2),
     features=150, coupling="interfaces")` has 4 x 2 subdomains in each. A `basis` is given on the
@@ -87,12 +88,11 @@ def march(
     0.125
     """
     check_problem(problem, "march", nonlinear=True)
-    _check(problem, slabs)
+    _check(problem)
     chosen = Method.of(choices, "march", method)
-    kept = opened(checkpoint, "march", problem, chosen, slabs=slabs)
-    low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
-    ends = np.linspace(low, high, slabs + 1)
-    first = slab_problem(problem, (low, float(ends[1])))
+    ends = _ends(problem, slabs)
+    kept = opened(checkpoint, "march", problem, chosen, ends=ends.tolist())
+    first = slab_problem(problem, (float(ends[0]), float(ends[1])))
     with attended(progress) as show:
         parts, found = _first_parts(problem, first, chosen, inner(show), kept)
         # Many small steps, in which a GPU would wait for its launches; large slabs it may have.
@@ -198,17 +198,30 @@ def finished(
 def marches(problem: Problem) -> bool:
     """Whether a problem can be solved slab by slab."""
     try:
-        _check(problem, 1)
+        _check(problem)
         slab_problem(problem, problem.domain.bounds[problem.domain.axis_index(TIME)])
     except ValueError:
         return False
     return True
 
 
-def _check(problem: Problem, slabs: int) -> None:
+def _ends(problem: Problem, slabs: int | Sequence[float]) -> Array:
+    """The times between slabs, the first and the last one included."""
+    low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
+    if isinstance(slabs, int | np.integer) and slabs >= 1:
+        return np.linspace(low, high, int(slabs) + 1)
+    listed = isinstance(slabs, Sequence | np.ndarray) and not isinstance(slabs, str)
+    ends = np.concatenate([[low], np.asarray(slabs, float)]) if listed else np.array([low])
+    if len(ends) < 2 or ends[-1] != high or not np.all(np.diff(ends) > 0):
+        raise ValueError(
+            f"slabs must be a whole number >= 1, or the times at which they end, all after {low:g} "
+            f"and rising to {high:g}, got {slabs!r}"
+        )
+    return ends
+
+
+def _check(problem: Problem) -> None:
     """Refuse what has no start to continue from."""
-    if not (isinstance(slabs, Integral) and slabs >= 1):
-        raise ValueError(f"slabs must be a whole number >= 1, got {slabs!r}")
     domain = problem.domain
     if TIME not in domain.axes:
         raise ValueError(

@@ -30,6 +30,7 @@ from tessella.machine.progress import inner
 from tessella.machine.schema import as_type
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import OutOfTimeError, until
+from tessella.overlap.points import GRIDDED
 from tessella.problem.hard import stated
 from tessella.problem.linearised import Around, linearised
 from tessella.problem.problem import Problem
@@ -85,7 +86,7 @@ the last ones."""
 
 def in_slabs(problem: Problem) -> Problem | None:
     """The problem as it is marched, if that pays and it can be; else None."""
-    if problem.domain.axes[-1] != TIME:
+    if problem.domain.axes[-1] != TIME or problem.domain.dimension > GRIDDED:
         return None
     soft = stated(problem)
     if soft is None or not marches(soft):
@@ -97,7 +98,7 @@ def in_slabs(problem: Problem) -> Problem | None:
     duration = _duration(soft)
     if not oscillates:
         fading, _ = turning_rate(soft, _data_wavenumbers(soft))
-        return soft if fading * duration > STIFF and soft.domain.dimension <= 3 else None
+        return soft if fading * duration > STIFF else None
     waves = waves_of(soft, Tiling(soft.domain, plan.subdomains), plan.features)
     return soft if waves or duration / _length(soft, plan, rate) > FEWEST - 1 else None
 

@@ -5,7 +5,8 @@ The first has as many subdomains along each axis as the data and the operator as
 `resolution`). More features per subdomain are tried first, because smooth solutions gain decades
 from them; where they gain little the structure is finer than the subdomains, and those are split
 where the solution is poor (see `marking`). Nothing here reads `problem.exact`: it works on a copy
-without it.
+without it. In more than three dimensions there is one subdomain, and polynomials on it are added by
+what others contribute (see `terms`).
 """
 
 from __future__ import annotations
@@ -34,8 +35,10 @@ from tessella.accuracy.estimate import (
 )
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.marking import coarse_axes, split
+from tessella.accuracy.terms import sizes
 from tessella.cells.shelf import Shelf
 from tessella.cells.tiling import Tiling
+from tessella.geometry.functions import Orders
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine import processes
 from tessella.machine.device import on_the_cpu
@@ -43,7 +46,7 @@ from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import OutOfTimeError, single_threaded_blas, until
 from tessella.overlap.basis import AnyBasis
-from tessella.overlap.points import Rows
+from tessella.overlap.points import GRIDDED, Rows
 from tessella.problem.determined import (
     asks_for_much,
     contradictions,
@@ -139,10 +142,10 @@ def check(problem: Problem, tol: float) -> None:
                 f"constant: add a condition on its value, e.g. Dirichlet on one face, "
                 f"or MeanZero()"
             )
-    if problem.domain.dimension not in tuning.FEATURES:
+    if problem.domain.dimension > GRIDDED and problem.domain.periodic:
         raise ValueError(
-            f"tol works in 1, 2 and 3 dimensions (time counts), got {problem.domain.dimension}: "
-            f"choose subdomains and features yourself"
+            f"tol works with periodic axes in 1, 2 and 3 dimensions (time counts), got "
+            f"{problem.domain.dimension}: choose subdomains and features yourself"
         )
 
 
@@ -194,6 +197,8 @@ class _Walk:
         self.zero: tuple[str, ...] = ()
         """Where data may contradict each other: which part of a statement every step missed most,
         and of which one."""
+        self.tried: list[dict[Orders, float]] = []
+        """In many dimensions, how much all polynomials contribute, by unknown."""
         self.compiling = self.rate = 0.0
         """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
@@ -213,8 +218,7 @@ class _Walk:
         while not self.met:
             if never and len(self.steps) > 1:
                 return ""  # no discretisation settles what conditions leave open
-            richer = plan.richer(self._rungs()) if smooth else None
-            following = richer or self._finer(plan)
+            following, change = self._following(plan, smooth)
             if self.slow >= tuning.TIMES:
                 return self._stalled()
             if contradiction := self._contradiction():
@@ -222,12 +226,12 @@ class _Walk:
             expected = self.compiling + self.rate * following.work()
             if expected > tuning.HOPELESS * (self.patience - self._spent()):
                 return self.doubt() or self.impatient(expected)
-            gain = self._take(following, "features" if richer else "subdomains")
+            gain = self._take(following, change)
             plan = following
             self.slow = self.slow + 1 if gain < tuning.STALLED else 0
             smooth = gain >= tuning.WORTH
-            exhausted = not tuned and plan.richer() is None and not self.met
-            if smooth and ((self.met and self.far) or exhausted):
+            exhausted = not tuned and plan.richest and not self.met
+            if smooth and not plan.terms and ((self.met and self.far) or exhausted):
                 plan, tuned = self._tuned(plan), True
         return ""
 
@@ -238,7 +242,7 @@ class _Walk:
                 self._take(plan, "start")
                 return plan
             except LostError:
-                if self._spent() > self.patience / 4:
+                if plan.terms or self._spent() > self.patience / 4:
                     raise
                 plan = plan.finer(tuple(range(len(plan.slabs))))
         self._take(plan, "start")
@@ -260,6 +264,13 @@ class _Walk:
             f"out of patience: the next step would take about {expected:.0f} s, {spent:.0f} of "
             f"{given:.0f} s are spent; raise `patience`"
         )
+
+    def _following(self, plan: Plan, smooth: bool) -> tuple[Plan, str]:
+        """More features if they have been worth it, else more subdomains; and which it is."""
+        if plan.terms:
+            return plan.grown(self.tried), "features"
+        richer = plan.richer(self._rungs()) if smooth else None
+        return (richer, "features") if richer else (self._finer(plan), "subdomains")
 
     def _finer(self, plan: Plan) -> Plan:
         """More subdomains along the axes that need them, and there where the solution is poor.
@@ -314,6 +325,9 @@ class _Walk:
             found = self._judge(solution)
         earlier = self.engine.earlier if isinstance(self.engine, Keeping) else Took()
         self.started -= earlier.total
+        if plan.terms:
+            before = self.tried or [{} for _ in plan.terms]
+            self.tried = [old | new for old, new in zip(before, sizes(solution), strict=True)]
         if change != "bandwidth":
             self.by_structure = self.errors or Errors(0.0, 0.0)
         elif not solution.basis.decomposition.equal and self.errors is not None:
@@ -365,6 +379,10 @@ class _Walk:
         same = found.difference == 0 and found.residual == found.other_residual > 0
         if not same and (found.gain > 1 or span < self.span):
             errors = found.errors
+            if self.tried:
+                better = self.seen if found.gain > 1 else self.best_seen
+                part = tuning.RESIDUAL * unmet(better)[0]
+                errors = errors.at_least(Errors(part, part))
             if self.errors is not None and not self.far:
                 fall = (found.share if found.gain > 1 else 1.0) / tuning.ALIKE
                 errors = errors.at_least(self.errors.times(fall))
@@ -457,7 +475,8 @@ def solve_to(
     if problem.exact_function is not None:
         few = problem.domain.scatter(2, np.random.default_rng(method.seed or 0))
         problem.exact_values(few)  # shows a bad one before the work
-    quiet = nullcontext() if overdetermined(problem) else single_threaded_blas()
+    whole = overdetermined(problem) or problem.domain.dimension > GRIDDED
+    quiet = nullcontext() if whole else single_threaded_blas()
     with watch.phase("solve"), on_the_cpu(True), quiet:
         sample = None if start is None else linearised(problem, Around(problem, start))
         found = refine(problem, method.tol, solver, patience, progress, method.norm or MEAN, sample)
