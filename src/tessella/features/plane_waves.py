@@ -57,6 +57,12 @@ class PlaneWaves(RandomFeatures):
         count = max(1, self.count // 2)
         return dataclasses.replace(self, count=count, scale=_scale(count / self.roots, dimension))
 
+    def stretched(self, ratio: Array) -> PlaneWaves:
+        if np.allclose(ratio, 1.0, rtol=1e-9, atol=0.0):
+            return self
+        scaled = ((alpha, c / float(np.prod(ratio ** np.array(alpha)))) for alpha, c in self.symbol)
+        return dataclasses.replace(self, symbol=tuple(scaled))
+
     def reach(self, dimension: int) -> float:
         """The largest wavenumber along any axis, of waves along one axis of space."""
         k = self.scale * np.eye(dimension)

@@ -205,6 +205,10 @@ class RandomFeatures:
         share = (count / self.count) ** (1 / dimension)
         return dataclasses.replace(self, count=count, scale=share * self.scale)
 
+    def stretched(self, ratio: Array) -> RandomFeatures:
+        """For subdomains wider by these ratios: in their own coordinates they stay as they are."""
+        return self
+
     def face_degree(self, dimension: int) -> int:
         """Of polynomials on a face of a cell that are about as fine as the features inside."""
         if dimension == 1:

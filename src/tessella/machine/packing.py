@@ -201,6 +201,7 @@ class _Unpacking:
 
 def _fits(hint: Any, value: Any) -> bool:
     """Whether a value is of the type that a field declares."""
+    hint = getattr(hint, "__value__", hint)  # of a name that a `type` statement gives
     origin, arguments = get_origin(hint), get_args(hint)
     if hint in (Any, object):
         return True

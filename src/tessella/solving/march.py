@@ -91,7 +91,7 @@ def march(
     _check(problem)
     chosen = Method.of(choices, "march", method)
     ends = _ends(problem, slabs)
-    kept = opened(checkpoint, "march", problem, chosen, ends=ends.tolist())
+    kept = opened(checkpoint, "march", problem, chosen, slabs=np.asarray(slabs).tolist())
     first = slab_problem(problem, (float(ends[0]), float(ends[1])))
     with attended(progress) as show:
         parts, found = _first_parts(problem, first, chosen, inner(show), kept)

@@ -59,7 +59,7 @@ BLOWN_UP = 1e8
 FADED = 1e-12
 """A slab whose spread is less than this part of the largest counts with this much."""
 
-NUMBERS, TABLES = ("known", "lost", "strayed", "missed"), ("moments", "largest", "worst", "spread")
+NUMBERS = ("known", "lost", "strayed", "missed")
 """What a march remembers of all its slabs."""
 
 STRAY = "stray_"
@@ -287,8 +287,8 @@ class Walk:
             "slab": dataclasses.asdict(self.figures[-1]),
             "numbers": {name: getattr(self, name) for name in NUMBERS},
         }
-        found = [Record(header, {name: getattr(self, name) for name in TABLES})]
-        found.append(of_solution(self.solutions[-1]))
+        tables = {"moments": self.moments[-1], "peaks": self.peaks[-1], "spread": self.spread}
+        found = [Record(header, tables), of_solution(self.solutions[-1])]
         return found if self.stray is None else [*found, of_solution(self.stray, STRAY)]
 
     def recall(self, record: Record, parts: Parts) -> None:
@@ -305,8 +305,9 @@ class Walk:
         numbers = as_type(dict[str, float], record.header["numbers"], "numbers")
         for name in NUMBERS:
             setattr(self, name, numbers[name])
-        for name in TABLES:
-            setattr(self, name, record.arrays[name])
+        self.moments.append(record.arrays["moments"])
+        self.peaks.append(record.arrays["peaks"])
+        self.spread = record.arrays["spread"]
 
     def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
         """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
