@@ -195,7 +195,10 @@ def test_thetas_without_a_problem_are_stepped_back_from() -> None:
 
     found = ts.identify(positive, (X, heated(0.5, 0.0)), 3.0, **LINE)
     assert float(found.theta) == pytest.approx(0.5, abs=1e-7)
-    assert "stepped back from where a wire conducts nothing" in found.reason
+    told = "fails in identify(), a wire conducts nothing"
+    assert "stepped back from where problem_of([0])" in found.reason and told in found.reason
+    with pytest.raises(RuntimeError, match=r"problem_of\(\[3\]\) fails in identify\(\), Key"):
+        ts.identify(lambda theta: wire({}), (X, heated(0.5, 0.0)), 3.0, **LINE)
 
 
 def test_parameters_that_cannot_be_told_apart_are_said_to_be() -> None:

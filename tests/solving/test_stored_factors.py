@@ -80,8 +80,20 @@ def test_with_its_problem_it_knows_equations_and_without_it_does_not(tmp_path):
     assert np.abs(known.residual(x)).max() < 0.02
     with pytest.raises(ValueError, match="knows no equation"):
         ts.load(path).solve(rhs=bump).residual(x)
-    other = ts.Problem(SQUARE, ts.Equation(-ts.Laplacian(), 1.0), [ts.Neumann(0.0)])
-    with pytest.raises(ValueError, match=r"another problem .* equation, dirichlet"):
+
+
+OTHERS = [
+    (ts.Problem(SQUARE, ts.Equation(-ts.Laplacian(), 1.0), [ts.Neumann(0.0)]), "are not"),
+    (poisson(2.0), "whose data of 'equation' are others"),
+    (ts.Problem(SQUARE, ts.Equation(-ts.Laplacian() + 5.0, 1.0), [ts.Dirichlet(bump)]), "misses"),
+]
+
+
+@pytest.mark.parametrize("settings", [CELLS, OVERLAP])
+@pytest.mark.parametrize(("other", "told"), OTHERS)
+def test_another_problem_is_refused(settings, other, told, tmp_path):
+    path = ts.factor(poisson(), **settings).save(tmp_path / "factors.npz")
+    with pytest.raises(ValueError, match=f"factored for another problem .*{told}"):
         ts.load(path, problem=other)
 
 

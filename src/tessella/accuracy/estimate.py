@@ -83,15 +83,13 @@ class Look(NamedTuple):
         return found if self.zero is None else np.maximum(found, self.zero)
 
 
-def spreads(solution: Solution) -> dict[str, float]:
-    """What estimated errors of every unknown are parts of, in its units; of one that is nothing but
-    rounding its natural size."""
-    problem = solution.problem
-    rows = held_out(problem, peaked=False)
-    seen = (look if len(problem.unknowns) > 1 else glance)(solution, rows)
-    found, natural = seen.spread, natural_sizes(seen)
-    found = np.where(found <= tuning.NOUGHT * natural, natural, found)
-    return dict(zip(problem.unknowns, found.tolist(), strict=True))
+def spreads(solution: Solution, zero: Sequence[str] = ()) -> dict[str, float]:
+    """What estimated errors of every unknown are parts of, in its units; of those that are nothing
+    but rounding (`Judgement.zero`) their natural size."""
+    names, rows = solution.problem.unknowns, held_out(solution.problem, peaked=False)
+    seen = (look if zero else glance)(solution, rows)
+    natural = np.where([name in zero for name in names], natural_sizes(seen), 0.0)
+    return dict(zip(names, np.maximum(seen.spread, natural).tolist(), strict=True))
 
 
 def natural_sizes(seen: Look) -> Array:

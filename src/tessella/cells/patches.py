@@ -8,7 +8,7 @@ have square roots, which a cosine in place of the position takes away.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import singledispatch
 from typing import NamedTuple
 
@@ -58,20 +58,24 @@ class Patch(NamedTuple):
     pieces: int = 1
 
 
-def boundary_rule(domain: Domain, part: str, panels: int, count: int) -> Placed:
+Edges = Sequence[Array]
+"""Along every axis, where subdomains begin and end."""
+
+
+def boundary_rule(domain: Domain, part: str, panels: int, count: int, edges: Edges = ()) -> Placed:
     """Points, normals and weights of an integral over a part of the boundary, with so many Gauss
-    points in each of so many panels along every patch.
+    points in each of so many panels along every patch, and between the edges of subdomains.
 
     >>> import tessella as ts
     >>> plate = ts.Box(x=(0, 1), y=(0, 1)) - ts.Ball(x=0, y=0, radius=0.5, name="notch")
     >>> round(float(boundary_rule(plate, "notch", 2, 8).measure.sum()), 12)  # pi / 4
     0.785398163397
     """
-    found = [_rule(own, domain.dimension - 1, panels, count)
-             for own in patches(domain, domain.part(part), domain)]  # fmt: skip
+    every = patches(domain, domain.part(part), domain)
+    found = [_rule(own, domain.dimension - 1, panels, count, edges) for own in every]
     nothing = np.zeros((0, domain.dimension))
-    every = [Placed(nothing, nothing, np.zeros(0)), *found]
-    return Placed(*(np.concatenate(own) for own in zip(*every, strict=True)))
+    pieces = [Placed(nothing, nothing, np.zeros(0)), *found]
+    return Placed(*(np.concatenate(own) for own in zip(*pieces, strict=True)))
 
 
 # --- patches of every shape
@@ -283,7 +287,7 @@ def _traced(domain: Implicit) -> tuple[Array, Index]:
 # --- Gauss points where a patch belongs to the boundary
 
 
-def _rule(patch: Patch, parameters: int, panels: int, count: int) -> Placed:
+def _rule(patch: Patch, parameters: int, panels: int, count: int, edges: Edges) -> Placed:
     if parameters == 0:
         return patch.at(np.zeros((1, 0)))
     along = patch.pieces * -(-panels // patch.pieces)
@@ -291,9 +295,11 @@ def _rule(patch: Patch, parameters: int, panels: int, count: int) -> Placed:
     if parameters == 2:
         first, weights, last = *_across(patch, along, count), panels
     found, measured = [np.zeros((0, parameters))], [np.zeros(0)]
-    for line, a, b in zip(*chords_of(*_lines(patch, first)), strict=True):
+    level, size = _lines(patch, first)
+    chords = chords_of(level, size)
+    for line, a, b, more in zip(*chords, _cuts(patch, first, chords, last, edges), strict=True):
         inner = np.arange(np.floor(a * last) + 1, np.ceil(b * last)) / last
-        t, w = _gauss_between(np.concatenate([[a], inner, [b]]), count)
+        t, w = _gauss_between(np.sort(np.concatenate([[a, b], inner, more])), count)
         found.append(np.column_stack([np.tile(first[line], (len(t), 1)), t]))
         measured.append(weights[line] * w)
     places = patch.at(np.concatenate(found))
@@ -315,6 +321,29 @@ def _lines(patch: Patch, first: Array) -> tuple[Level, Array]:
     x = places(np.repeat(every, len(ticks)), np.tile(ticks, len(first))).points
     gaps = np.diff(x.reshape(len(first), len(ticks), -1), axis=1)
     return level, 1.1 * np.linalg.norm(gaps, axis=2).sum(axis=1)
+
+
+def _cuts(
+    patch: Patch, first: Array, chords: tuple[Index, Array, Array], panels: int, edges: Edges
+) -> list[Array]:
+    """Where every chord goes from one subdomain to another."""
+    line, a, b = chords
+
+    def subdomain(k: Index, t: Array) -> Index:
+        x = patch.at(np.column_stack([first[line[k]], t])).points
+        found = np.zeros(len(t), dtype=np.int64)
+        for own, along in zip(edges, x.T, strict=True):
+            found = found * (len(own) + 1) + np.searchsorted(own, along)
+        return found
+
+    if not len(edges) or not len(line):
+        return [np.zeros(0)] * len(line)
+    t = a[:, None] + (b - a)[:, None] * np.linspace(0.0, 1.0, SEEN * panels + 1)
+    seen = subdomain(np.repeat(np.arange(len(line)), t.shape[1]), t.ravel()).reshape(t.shape)
+    k, i = np.nonzero(seen[:, 1:] != seen[:, :-1])
+    before = seen[k, i]
+    found = bisect(lambda s: subdomain(k, s) == before, t[k, i], t[k, i + 1], 50)
+    return [found[k == own] for own in range(len(line))]
 
 
 def _across(patch: Patch, panels: int, count: int) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ import dataclasses
 import types
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
 import jax
 import numpy as np
@@ -207,6 +207,8 @@ def _fits(hint: Any, value: Any) -> bool:
         return True
     if origin in (Union, types.UnionType):
         return any(_fits(own, value) for own in arguments)
+    if origin is Literal:
+        return isinstance(value, str) and value in arguments
     if hint in (int, float):
         allowed = int if hint is int else int | float
         return isinstance(value, allowed) and not isinstance(value, bool)

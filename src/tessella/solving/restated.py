@@ -99,7 +99,7 @@ class Restated:
         except Exception as error:
             if not isinstance(numbers, np.ndarray):
                 raise
-            said = f"{self.door}(): problem_of({spelled(numbers)}) fails, {error}"
+            said = f"problem_of({spelled(numbers)}) fails in {self.door}(), {_reason(error)}"
             kind = type(error) if isinstance(error, ValueError | TypeError) else RuntimeError
             raise kind(said) from error
 
@@ -127,6 +127,11 @@ class Restated:
             object.__setattr__(made, name, getattr(stated, name))
         object.__setattr__(made, "exact", None)
         return made
+
+
+def _reason(error: Exception) -> str:
+    told = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
+    return told or type(error).__name__
 
 
 def _names(problem: Problem) -> list[str]:

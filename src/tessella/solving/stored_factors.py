@@ -16,6 +16,7 @@ import numpy as np
 
 from tessella.cells import kept as cells
 from tessella.cells.factors import CellFactors
+from tessella.cells.rows import operator_sizes
 from tessella.features.enrichment import Functions, as_enrichment
 from tessella.features.random_features import Activation
 from tessella.linalg.block_matrix import BlockMatrix, Group, Lookup
@@ -37,9 +38,11 @@ from tessella.machine.schema import as_type
 from tessella.overlap.basis import AnyBasis, Basis, per_field
 from tessella.overlap.points import Grid
 from tessella.overlap.system import Bordered, LeastSquares, Reduced, Total
+from tessella.problem.conditions import IntegralCondition
 from tessella.problem.problem import Problem
 from tessella.solution.files import FACTORS, VERSION, StoredOnBasis, functions_of, named
 from tessella.solution.report import Report
+from tessella.solution.solution import Solution
 from tessella.solution.stored_basis import arrays_of, basis_of, describe_level
 from tessella.solution.stored_problem import describe_problem, has_ansatz_of, probe, problem_of
 from tessella.solving.ways import Factored, Factors, Parts
@@ -52,6 +55,11 @@ TRIED = 24
 
 SAME = 1e-6
 """Difference that another processor's rounding may make, in parts of the largest value."""
+
+
+MISSED = 30.0
+"""By this factor a mean over the points of rows may differ from the residual, whose rows are
+weighed."""
 
 
 class StoredStatement(NamedTuple):
@@ -132,7 +140,7 @@ def save(factored: FactoredProblem, path: str | Path) -> Path:
         target, FACTORS, VERSION, dataclasses.asdict(header),
         ansatz_probe=probe(problem),
         tried_points=where,
-        tried_values=_values(factored, where),
+        tried_values=_values(factored.as_factored(), where),
         **arrays,
         **arrays_of(levels, problem.domain),
     )  # fmt: skip
@@ -154,10 +162,8 @@ def read(
     functions = functions_of(stored, as_enrichment(enrichment, problem.domain), preset, file)
     basis = basis_of(stored.levels, file, problem.domain, problem.fields, activation, functions)
     if not has_ansatz_of(problem, file) or (given is not None and statements(given) != asked):
-        raise ValueError(
-            f"{file.path} was factored for another problem than the given one: pass the problem it "
-            f"was factored for, whose statements are {', '.join(own.name for own in asked)}"
-        )
+        names = ", ".join(own.name for own in asked)
+        raise _of_another(file, f"one with another ansatz, or whose statements are not {names}")
     with file.read_as("factors"):
         contents = unpack(stored.tree, file, CLASSES, _given(_levels(basis, problem)))
         if not isinstance(contents, Contents):
@@ -165,29 +171,84 @@ def read(
         ready = _ready(contents.factors)
     parts = Parts(basis, contents.collocation, contents.filter, ready.solver)
     factored = FactoredProblem(problem, parts, ready, stored.seconds, refined, asked)
-    _try(factored, file)
+    solution = _tried(factored, file)
+    if given is not None:
+        _compare(solution, factored, file)
     return factored
 
 
-def _try(factored: FactoredProblem, file: Archive) -> None:
-    """Refuse factors that do not solve the problem they were made for."""
+def _of_another(file: Archive, what: str) -> ValueError:
+    return ValueError(
+        f"{file.path} was factored for another problem than the given one, {what}: pass the "
+        f"problem as it was factored, and other data to solve()"
+    )
+
+
+def _tried(factored: FactoredProblem, file: Archive) -> Solution:
+    """The solution for the data that factors came with, which they must find again."""
     domain = factored.problem.domain
     where = file.array("tried_points", (None, domain.dimension))
     shape = file.shape("tried_values")
     wanted = file.array("tried_values", shape)
     try:
-        found = _values(factored, where)
+        _check_places(factored)
+        with np.errstate(all="ignore"):
+            solution = factored.as_factored()
+            found = _values(solution, where)
     except Exception as error:  # whatever numbers that make no sense lead to
         raise file.damaged(f"its factors cannot solve ({error})") from None
+    if not np.all(np.isfinite(list(solution.report.residual.values()))):
+        raise file.damaged("its statements have no finite residual")
     size = float(np.max(np.abs(wanted), initial=0.0))
     if found.shape != shape or not np.max(np.abs(found - wanted), initial=0.0) <= SAME * size:
         raise file.damaged("its factors do not find the solution they were stored with")
+    return solution
 
 
-def _values(factored: FactoredProblem, where: Array) -> Array:
-    """Of the solution for the data that the factors came with, a column for every unknown."""
-    found = factored.as_factored()(where)
-    return found.reshape(len(where), -1)
+def _compare(solution: Solution, factored: FactoredProblem, file: Archive) -> None:
+    """Refuse a problem with other data, or with operators that miss them by more than was left."""
+    right, problem = factored.ready.system.right, factored.problem
+    k = 1 / (problem.domain.upper - problem.domain.lower)
+    large = float(np.max(np.abs(file.array("tried_values", file.shape("tried_values")))))
+    for own in factored.ready.data():
+        statement = next(s for s in problem.statements if s.name == own.name)
+        left = slack = 0.0
+        if isinstance(statement, IntegralCondition):
+            given = np.array([statement.number])
+        else:
+            given = statement.values(own.points)
+            missed = statement.defect(solution, own.points, own.normals)
+            left = float(np.sqrt(np.mean(missed**2)))
+            each = operator_sizes(problem, statement.operator, own.points, own.normals, k)
+            slack = SAME * max(large * float(np.max(each)), float(np.max(np.abs(given))))
+        asked = (given if own.which is None else given[own.which]) - own.lift
+        size = float(np.max(np.abs(asked), initial=0.0))
+        if not np.allclose(asked * own.scale, right[own.at], 1e-9, 1e-9 * size * own.scale.max()):
+            raise _of_another(file, f"whose data of {own.name!r} are others")
+        if left > MISSED * solution.report.residual[own.name] + slack:
+            raise _of_another(file, f"whose {own.name!r} misses its data by {left:.1e}")
+
+
+def _check_places(factored: FactoredProblem) -> None:
+    """Refuse data that would stand in no right-hand side."""
+    size, d = len(factored.ready.system.right), factored.problem.domain.dimension
+    found = set()
+    for own in factored.ready.data():
+        found.add(own.name)
+        rows = len(range(*own.at.indices(size)))
+        each = own.points if own.which is None else own.which
+        shapes = (each.shape[:1], own.scale.shape, own.lift.shape)
+        if own.points.shape[1:] != (d,) or rows == 0 or set(shapes) != {(rows,)}:
+            raise ValueError(f"{own.name!r} has points of shape {own.points.shape} for {rows} rows")
+        if own.which is not None and not 0 <= own.which.min() <= own.which.max() < len(own.points):
+            raise ValueError(f"{own.name!r} has data of points that are not there")
+    if found != {own.name for own in factored.asked}:
+        raise ValueError("it has data of other statements")
+
+
+def _values(solution: Solution, where: Array) -> Array:
+    """A column for every unknown."""
+    return solution(where).reshape(len(where), -1)
 
 
 def _levels(basis: AnyBasis, problem: Problem) -> list[Basis]:
@@ -215,7 +276,8 @@ def _bare(ready: Factors) -> Any:
 
 
 def _on_host(state: object) -> bool:
-    own = state.damped if isinstance(state, WideFactorisation) else state
+    own = state.factors if isinstance(state, Deflated) else state
+    own = own.damped if isinstance(own, WideFactorisation) else own
     return not isinstance(own, Factorisation) or isinstance(own.factors, HostFactors)
 
 
@@ -223,6 +285,8 @@ def _without_pieces(state: Any) -> Any:
     """A factorisation without the places of its blocks, which only factoring asks for."""
     if isinstance(state, WideFactorisation):
         return dataclasses.replace(state, damped=_without_pieces(state.damped))
+    if isinstance(state, Deflated):
+        return dataclasses.replace(state, factors=_without_pieces(state.factors))
     if not isinstance(state, Factorisation) or not isinstance(state.factors, HostFactors):
         return state
     fronts = tuple(dataclasses.replace(own, pieces=(), into=()) for own in state.plan.fronts)

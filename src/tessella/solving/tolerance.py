@@ -79,6 +79,8 @@ class Refined:
     steps: tuple[Step, ...]
     met: bool
     reason: str
+    zero: tuple[str, ...] = ()
+    """Unknowns that are nothing but rounding."""
 
 
 def refine(
@@ -107,7 +109,8 @@ def refine(
         }
         reason = why.get(type(error), f"no finer: {error}")
     if walk.met:
-        return Refined(walk.best, walk.errors, tuple(walk.steps), True, walk.reached())
+        told = (True, walk.reached(), walk.zero)
+        return Refined(walk.best, walk.errors, tuple(walk.steps), *told)
     return Refined(*walk.surest(), tuple(walk.steps), False, reason)
 
 
@@ -497,7 +500,7 @@ def solve_to(
         error=error,
         error_estimate=found.errors and found.errors.mean,
         largest_error_estimate=found.errors and found.errors.largest,
-        spreads=spreads(found.solution) if found.errors else {},
+        spreads=spreads(found.solution, found.zero) if found.errors else {},
         tolerance=method.tol,
         refinement=found.steps,
         stop_reason="tolerance met" if met else "tolerance not met",
