@@ -347,7 +347,8 @@ def gallery_nonlinear() -> None:
             numbers = (f"{k}={v:.3g}" for k, v in case.parameters.items())
             began = time.perf_counter()
             found = ts.solve(problem, tol=tol, start=start, progress=False)
-            error = found.errors()["l1_normalised"]
+            known = found.problem.exact is not None  # not where a march ended early
+            error = found.errors()["l1_normalised"] if known else np.nan
             rows.append(
                 {
                     "case": ", ".join([case.name, *numbers]),
@@ -359,9 +360,12 @@ def gallery_nonlinear() -> None:
             )
             print("  ", *rows[-1].values(), flush=True)
             save("gallery_nonlinear", rows)
-    met = [row["error / tol"] for row in rows if row["met"] == "tolerance met"]
+    met = np.array([row["error / tol"] for row in rows if row["met"] == "tolerance met"])
     table("Tolerances of nonlinear problems", rows)
-    print(f"  {np.mean(np.array(met) <= 3):.0%} of {len(met)} met ones within 3 tol")
+    print(
+        f"  {len(met)} of {len(rows)} met, {np.sum(~(met <= 3))} of them falsely; the worst error is "
+        f"{np.max(met):.2g} tol"
+    )
 
 
 def fastest(run: Callable[[], Any]) -> tuple[Any, float]:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tessella.cells.basis import default_features
 from tessella.cells.solvers import CELL_SOLVERS
+from tessella.cells.tiling import Cuts, Tiling
 from tessella.features.enrichment import Enrichment
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.functions import Function
@@ -33,7 +34,8 @@ class PresetMethod(Method):
     """Every number of the method that a preset fixes and `--set` may change: a `Method` with
     nothing left open, unless told otherwise as in the paper's runs."""
 
-    subdomains: int | tuple[int, ...] = 8
+    subdomains: Any = 8
+    """A number, one per axis, or side by side the edges along an axis."""
     overlap: float | tuple[float, ...] = 2.0
     features: int = 32
     depth: int = 1
@@ -233,9 +235,9 @@ class Entry:
             )
         problem, method, enrichment = self._chosen(preset, settings)
         whole = method.choices(**given, enrichment=enrichment)
-        counts = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
-        grid = Grid(points_per_axis=self.preset(preset).test_counts(counts))
-        whole = dataclasses.replace(whole, test_grid=grid)
+        whole = dataclasses.replace(
+            whole, test_grid=_test_grid(self.preset(preset), problem, method)
+        )
         start = self.preset(preset).start_of(problem.parameters)
         found = solve(problem, whole, start=start, progress=progress)
         return _recorded(found, preset, method.settings)
@@ -301,13 +303,12 @@ class Entry:
     ) -> Solution | Marched:
         chosen, method = self.preset(preset), self.preset(preset).method
         problem = self._stated(preset, settings)
-        S = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
         return solve(
             problem,
             Method(
                 **given,
                 enrichment=chosen.enrichment_of(problem.parameters)[: method.enriched],
-                test_grid=Grid(points_per_axis=chosen.test_counts(S)),
+                test_grid=_test_grid(chosen, problem, method),
             ),
             start=chosen.start_of(problem.parameters),
             progress=progress,
@@ -360,6 +361,15 @@ class Entry:
         return _recorded(solution, preset, method.settings)
 
 
+def _test_grid(preset: Preset, problem: Problem, method: PresetMethod) -> Grid:
+    """Where the error is measured."""
+    if method.coupling == "interfaces":
+        counts = Tiling(problem.domain, method.subdomains).subdomains
+    else:
+        counts = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
+    return Grid(points_per_axis=preset.test_counts(counts))
+
+
 def _recorded(solution: Found, preset: str, settings: dict[str, Any]) -> Found:
     """The solution with what it was made of in its report."""
     report: Any = solution.report
@@ -374,7 +384,7 @@ Found = TypeVar("Found", Solution, Marched, Solution | Marched)
 
 
 def side_by_side(
-    subdomains: int | tuple[int, ...], features: int, dimension: int, bandwidth: float = 1.0
+    subdomains: int | Sequence[Cuts], features: int, dimension: int, bandwidth: float = 1.0
 ) -> PresetMethod:
     """A frozen outcome of `tol`: subdomains side by side, sines, joined by maps."""
     drawn = default_features(features, dimension)

@@ -86,14 +86,11 @@ class Iterating:
     state: Applied
     reason: str = ""
 
-    def __post_init__(self) -> None:
-        self.relaxes = isinstance(self.state, Guess)
-
     def __call__(self, problem: Problem, plan: Plan) -> Solution:
         assert self.method.tol is not None
         parts = planned(problem, plan, self.method)
         tolerance = max(BALANCE * self.method.tol, TOLERANCE / 10)
-        newton = Newton(problem, parts, tolerance, self.relaxes)
+        newton = Newton(problem, parts, tolerance, relaxes=isinstance(self.state, Guess))
         found = newton.go(self.state)
         self.reason = found.reason
         if not found.converged:

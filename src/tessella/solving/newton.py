@@ -47,6 +47,9 @@ BALANCE = 0.01
 STEPS = 40
 """Linearisations before it is given up."""
 
+WANDERING = 10
+"""Linearisations in which the smallest correction must have become smaller."""
+
 SMALLEST = 1e-4
 """A step that must be damped more than this leads nowhere."""
 
@@ -135,16 +138,23 @@ class Newton:
     def _from(self, start: Applied) -> tuple[Applied | None, str]:
         """The last iterate after a start, and the reason if it is no solution."""
         last = start if self._in_basis(start) else None
-        here, ahead = Around(self.problem, start), 1.0
+        here, ahead, first = Around(self.problem, start), 1.0, len(self.steps)
         try:
             for _ in range(STEPS):
                 here, ahead, converged = self._step(here, ahead)
                 last = here.state
                 if converged:
                     return last, ""
+                self._check_falling(first)
         except LostError as error:
             return last, str(error)
         return last, f"no convergence in {STEPS} linearisations"
+
+    def _check_falling(self, first: int) -> None:
+        """Refuse corrections that wander: the smallest of all is long ago."""
+        sizes = [step.size for step in self.steps[first:] if step.kind == "newton"]
+        if len(sizes) > WANDERING and min(sizes[:-WANDERING]) <= min(sizes[-WANDERING:]):
+            raise LostError(f"corrections have not fallen in {WANDERING} linearisations")
 
     def step_in_time(self, here: Around, linear: Problem) -> tuple[Solution, float]:
         """The solution of a problem linearised around a state, and how far away it is."""

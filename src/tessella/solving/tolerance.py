@@ -229,7 +229,13 @@ class _Walk:
             expected = self.compiling + self.rate * following.work()
             if expected > tuning.HOPELESS * (self.patience - self._spent()):
                 return self.doubt() or self.impatient(expected)
-            gain = self._take(following, change)
+            try:
+                gain = self._take(following, change)
+            except LostError:
+                if change != "features" or following.terms:
+                    raise
+                smooth = False  # Newton's method may do with smaller subdomains.
+                continue
             plan = following
             self.slow = self.slow + 1 if gain < tuning.STALLED else 0
             smooth = gain >= tuning.WORTH
