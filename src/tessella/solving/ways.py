@@ -110,7 +110,7 @@ class Factored(Factors):
         solution is known."""
         with watch.phase("monitor"):
             preconditioner = self.reduced.preconditioner
-            problem, basis, at, progress = watching
+            problem, basis, at, progress, _ = watching
             monitor = error_monitor(problem, basis, preconditioner, at, self.solver.iterative)
         with watch.phase("solve"):
             result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
