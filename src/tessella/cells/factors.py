@@ -86,7 +86,7 @@ class CellFactors(FactoredCells):
         with watch.phase("measure"), single_threaded_blas():
             missed = self.residuals(unknowns, answers, *right)
             residual = {name: float(one) for name, one in missed.items()}
-            apart = jumps(unknowns, self.joined.order.owners)
+            apart = jumps(unknowns, self.joined.order.owners) if watching.jumps else None
         return Found(a, result, residual, apart, self._traffic(begun))
 
     def _traffic(self, begun: int) -> str:

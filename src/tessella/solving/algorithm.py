@@ -79,11 +79,13 @@ def substitute(
     watch: Stopwatch,
     progress: Progress | None = None,
     remarks: bool = True,
+    jumps: bool = True,
 ) -> Solution:
     """Solve for the right-hand side, go back to the coefficients, and measure; `remarks` on what
-    was stated unless that has been looked at before."""
+    was stated unless that has been looked at before, `jumps` between neighbours unless nobody
+    asks."""
     at = None if samples is None else samples[0]
-    solved = ready.solve(watch, Watching(problem, basis, at, progress))
+    solved = ready.solve(watch, Watching(problem, basis, at, progress, jumps))
     report = report_of(problem, basis, ready, solved)
     found: dict[str, Any] = {"residual": solved.residual}
     if remarks and not report.advice:

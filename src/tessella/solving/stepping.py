@@ -441,7 +441,7 @@ class _Adapting(_Stepping):
         length = steps.length / 2 if time_axis in axes else steps.length
         space = tuple(axis for axis in axes if axis != time_axis)
         if space:
-            assert isinstance(tiling, Tiling)
+            assert isinstance(tiling, Tiling) and trial.seen is not None
             found = split(tiling, in_cells(solution, trial.seen.rows), space)
             plan = plan.finer(space) if found is None else plan.tiled(found)
         return Steps(plan, length)

@@ -56,6 +56,9 @@ SAMPLES = {1: 200, 2: 45, 3: 13}
 BLOWN_UP = 1e8
 """Growth from which a march has lost its solution."""
 
+WORTH_A_LOOK = 100.0
+"""Growth of coefficients from which a slab that nobody judges is looked at."""
+
 FADED = 1e-12
 """A slab whose spread is less than this part of the largest counts with this much."""
 
@@ -78,9 +81,10 @@ ENDS = (UnstableError, LostError, KeyboardInterrupt, MemoryError, OutOfTimeError
 class Track:
     """One discretisation after the other, with the factors of the last one at hand."""
 
-    def __init__(self, tolerance: float = TOLERANCE) -> None:
-        self.tolerance = tolerance
-        """Of Newton's method, where slabs are nonlinear."""
+    def __init__(self, tolerance: float = TOLERANCE, judged: bool = True) -> None:
+        self.tolerance, self.judged = tolerance, judged
+        """Of Newton's method, where slabs are nonlinear; whether every slab is judged, or only the
+        first one is looked at closely."""
         self.ready: Factors | None = None
         self.parts: Parts | None = None
         self.length = 0.0
@@ -112,18 +116,24 @@ class Track:
                 )
             self.parts, self.length = parts, length
             return found, False
-        with watch.phase("assemble"):
-            system = way(basis).assemble(slab, dataclasses.replace(parts, basis=basis))
         samples = exact_samples(slab, basis, test_grid)
-        known, chosen = None, parts
+        known, chosen, last = None, parts, None
         if self.ready is not None and self.parts is parts:
             chosen = dataclasses.replace(parts, solver=self.ready.solver)
-            if abs(length - self.length) <= 1e-9 * length:
-                with watch.phase("compare"):
-                    known = self.ready.renewed(system)
+            last = self.ready if abs(length - self.length) <= 1e-9 * length else None
+        with watch.phase("assemble"):
+            known = last and last.later(slab, basis)
+            if known is None:
+                system = way(basis).assemble(slab, dataclasses.replace(parts, basis=basis))
+        if last is not None and known is None:
+            with watch.phase("compare"):
+                known = last.renewed(system)
         reused = known is not None
         known = known or way(basis).factor(system, chosen, watch, progress)
-        found = substitute(slab, basis, known, samples, watch, progress, before is None)
+        begins = before is None
+        found = substitute(
+            slab, basis, known, samples, watch, progress, begins, begins or self.judged
+        )
         self.ready, self.parts, self.length = known, parts, length
         report = dataclasses.replace(
             found.report, seconds=watch.total(), peak_memory_mib=peak_mib()
@@ -152,7 +162,7 @@ class Trial(NamedTuple):
     parts: Parts
     solution: Solution
     reused: bool
-    seen: Look
+    seen: Look | None
     started: float
     poorer: Solution | None = None
     judged: Judgement | None = None
@@ -162,6 +172,7 @@ class Trial(NamedTuple):
     @property
     def spread(self) -> Array:
         """Of every unknown in the slab; errors are in parts of it, where it is not zero."""
+        assert self.seen is not None
         u, shares = self.seen.inside, self.seen.rows[0].shares
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
         size = np.max(np.abs(u), axis=0)
@@ -171,7 +182,7 @@ class Trial(NamedTuple):
     @property
     def residual(self) -> float:
         """Root of the loss where the slab is looked at, or else at its own points."""
-        if self.seen.defects:
+        if self.judged is not None and self.seen is not None:
             return self.seen.loss
         report = self.solution.report
         return math.sqrt(sum(report.weights[n] * r**2 for n, r in report.residual.items()))
@@ -199,7 +210,8 @@ class Walk:
         self.test_grid = method.test_grid or Grid(points_per_axis=per_axis)
         self.estimate, self.progress = method.estimate, progress
         tolerance = TOLERANCE if method.tol is None else max(BALANCE * method.tol, TOLERANCE / 10)
-        self.fine, self.coarse = Track(tolerance), Track(tolerance)
+        self.fine = Track(tolerance, self.estimate is not False)
+        self.coarse = Track(tolerance)
         self.half: tuple[Parts, Parts] | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
@@ -209,8 +221,8 @@ class Walk:
         """Of every slab: time, and integrals of u, of its square and of the estimated error."""
         self.peaks: list[Array] = []
         """Of every slab: its spread, the largest value and the largest estimated error."""
-        self.known = 0.0
-        """The size of what the solution starts from and is given."""
+        self.known = self.coefficients = 0.0
+        """The size of what the solution starts from and is given, and of its coefficients."""
         self.spread = np.zeros(len(problem.unknowns))
         """The largest of any slab."""
         self.lost = self.strayed = self.missed = 0.0
@@ -237,12 +249,12 @@ class Walk:
         solution, reused = self.fine.solve(
             self.problem, bounds, parts, self.last, self.test_grid, self.progress
         )
-        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
-        half, share = self._poorer(parts), tuning.IN_A_SLAB
+        half = self._poorer(parts)
         if half is None:
-            rows = held_out(stated, peaked=False, share=share, source=source)
-            return Trial(bounds, parts, solution, reused, glance(solution, rows), start)
-        rows = held_out(stated, share=share, source=source)
+            seen = None if solution.report.error is None else self._glance(solution)
+            return Trial(bounds, parts, solution, reused, seen, start)
+        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
+        rows = held_out(stated, share=tuning.IN_A_SLAB, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
         poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last, near=solution)
@@ -250,10 +262,16 @@ class Walk:
         judged, seen = compare(seen, other), seen.beside(other.inside)
         return trial._replace(seen=seen, poorer=poorer, judged=judged, apart=at_end(seen, poorer))
 
+    def _glance(self, solution: Solution) -> Look:
+        """Values at few points, where nothing is judged."""
+        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
+        rows = held_out(stated, peaked=False, share=tuning.IN_A_SLAB, source=source)
+        return glance(solution, rows)
+
     def keep(self, trial: Trial) -> None:
         """Go on from the end of a slab."""
         guess = self._estimated(trial)
-        overall = self._overall(trial, guess)
+        overall = None if trial.seen is None else self._overall(trial, trial.seen, guess)
         report = dataclasses.replace(
             trial.solution.report,
             error_estimate=guess and guess.mean,
@@ -263,7 +281,8 @@ class Walk:
         self.solutions.append(
             dataclasses.replace(own, problem=original(own.problem), report=report)
         )
-        misfits = {d.rows.source.name: d.missed for d in trial.seen.defects} or report.residual
+        defects = () if trial.seen is None else trial.seen.defects
+        misfits = {d.rows.source.name: d.missed for d in defects} or report.residual
         self.figures.append(
             Slab(
                 trial.bounds[1],
@@ -279,7 +298,7 @@ class Walk:
                 self.grown,
             )
         )
-        self._check_size(trial.seen)
+        self._check_size(trial)
 
     def record(self) -> list[Record]:
         """The last slab, and all that the next one goes on from."""
@@ -312,7 +331,8 @@ class Walk:
     def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
         """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
         if isinstance(error, UnstableError):
-            for kept in (self.solutions, self.figures, self.moments, self.peaks):
+            known = (self.moments, self.peaks) if self.moments else ()
+            for kept in (self.solutions, self.figures, *known):
                 kept.pop()
             return f"unstable {where}", f"{error}: {remedy}"
         if not self.figures:
@@ -324,8 +344,14 @@ class Walk:
         what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
         return f"{what} {where}", f"kept until t = {self.figures[-1].end:g}"
 
-    def _check_size(self, seen: Look) -> None:
-        """Stop a march whose solution grows beyond its first size and that of all data."""
+    def _check_size(self, trial: Trial) -> None:
+        """Stop a march whose solution grows beyond its first size and that of all data. Where it
+        is not judged, coefficients tell when to look."""
+        a = float(np.max(np.abs(trial.solution.coefficients)))
+        if trial.seen is None and a <= WORTH_A_LOOK * self.coefficients:
+            return
+        self.coefficients = max(self.coefficients, a)
+        seen = trial.seen or self._glance(trial.solution)
         size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
         given = [
             float(np.max(np.abs(rows.source.values(rows.points))))
@@ -341,10 +367,10 @@ class Walk:
         own = trial.spread
         return max(FADED, float(np.max(own / np.maximum(np.maximum(self.spread, own), 1e-300))))
 
-    def _overall(self, trial: Trial, guess: Errors | None) -> Errors | None:
+    def _overall(self, trial: Trial, seen: Look, guess: Errors | None) -> Errors | None:
         """The estimate for all slabs so far together, in parts of the spread of the whole: what is
         left of an error in the last slab says little of those before."""
-        u, shares = trial.seen.inside, trial.seen.rows[0].shares
+        u, shares = seen.inside, seen.rows[0].shares
         length = trial.bounds[1] - trial.bounds[0]
         own = np.where(trial.spread > 0, trial.spread, 1.0)
         lost, worst = guess or (0.0, 0.0)
@@ -366,6 +392,8 @@ class Walk:
     def told(self) -> tuple[Slab, ...]:
         """The figures with their errors in parts of the spread of the whole, so that those of one
         slab can be compared with those of another."""
+        if not self.moments:
+            return tuple(self.figures)
         found, whole = [], self._whole_spread()
         for slab, (own, *_) in zip(self.figures, self.peaks, strict=True):
             part, error = float(np.max(own / whole)), slab.error
@@ -382,7 +410,7 @@ class Walk:
         if trial.judged is None:
             return None
         half, seen = self._poorer(trial.parts), trial.seen
-        assert half is not None
+        assert half is not None and seen is not None
         stray = trial.poorer
         if self.stray is not None:
             stray, _ = self.coarse.solve(

@@ -1,0 +1,91 @@
+"""Sines that fade or enter: complex exponentials on the characteristic variety of an equation.
+
+Im exp(zeta.z + i b) is a solution wherever sum_alpha c_alpha zeta^alpha vanishes, so equations
+without real waves (heat, advection with diffusion, damped waves) have functions of their own too.
+Most of them are sines in space that fade in time; the others oscillate in time and fade from one
+side of a cell to the other, as what enters through it does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from tessella.features.plane_waves import PlaneWaves, evenly, scaled_symbol, symbol_roots, wide
+from tessella.features.random_features import Layer
+from tessella.geometry.functions import Orders
+from tessella.machine.arrays import Array
+
+FADING = 0.6
+"""Part of them that are sines in space; the others enter through sides."""
+
+ENTERING = 0.4
+"""Wavenumbers of those that enter, in parts of the others'."""
+
+GROWING = 1.0
+"""Nepers by which some may grow in half a cell and slab: more has no future."""
+
+
+@dataclass(frozen=True, repr=False)
+class Exponentials(PlaneWaves):
+    """K exponentials of an operator, made by `exponentials`; layers hold wavenumbers along all
+    axes, and then rates of growth."""
+
+    @property
+    def in_words(self) -> str:
+        return f"{self.count:,} exponentials"
+
+    def reach(self, dimension: int) -> float:
+        return self.scale
+
+    def draw(self, subdomains: int, dimension: int, seed: int) -> tuple[Layer, ...]:
+        random = np.random.default_rng(seed)
+        zeta = np.stack([self._zeta(dimension, random) for _ in range(subdomains)])
+        biases = random.uniform(0.0, 2 * np.pi, (subdomains, self.count))
+        return (Layer(np.concatenate([zeta.imag, zeta.real], axis=2), biases),)
+
+    def _zeta(self, dimension: int, random: np.random.Generator) -> Array:
+        """(K, d) complex."""
+        symbol, space = dict(self.symbol), [i for i in range(dimension) if i != self.axis]
+        entering = self.count - int(np.ceil(FADING * self.count / self.roots)) * self.roots
+        fading = self.count - max(entering, 0)
+        number, root = np.divmod(np.arange(fading), self.roots)
+        k = self.scale * evenly(number, dimension - 1, self.axis, random)
+        zeta = 1j * k
+        roots = symbol_roots(symbol, self.axis, zeta)
+        zeta[:, self.axis] = roots[np.arange(fading), root]
+        parts = [zeta]
+        for n, side in enumerate(space):
+            own = len(range(n, self.count - fading, len(space)))
+            order = max(alpha[side] for alpha in symbol)
+            number, root = np.divmod(np.arange(own), order)
+            zeta = 1j * ENTERING * self.scale * evenly(number, dimension - 1, side, random)
+            roots = symbol_roots(symbol, side, zeta)
+            zeta[:, side] = roots[np.arange(own), root]
+            parts.append(zeta)
+        return np.concatenate(parts)
+
+
+def exponentials(
+    coefficients: Mapping[Orders, float], half_widths: Array, axis: int, count: int
+) -> Exponentials | None:
+    """Exponentials of sum_alpha c_alpha D^alpha in cells of these half-widths; None where the
+    equation is not one of time, or its waves grow."""
+    symbol, d = scaled_symbol(coefficients, half_widths), len(half_widths)
+    highest = [max((alpha[i] for alpha, _ in symbol), default=0) for i in range(d)]
+    leading = [
+        sum(alpha[i] == top and sum(alpha) == top for alpha, _ in symbol)
+        for i, top in enumerate(highest)
+    ]
+    only = [sum(alpha[i] == top for alpha, _ in symbol) for i, top in enumerate(highest)]
+    if d < 3 or min(highest) < 1 or min(leading) < 1 or max(only) > 1:
+        return None
+    scale = wide(count / highest[axis], d)
+    constant = (0,) * d not in dict(symbol)
+    made = Exponentials(count, 1, "sin", constant, True, scale, symbol, axis)
+    k = np.random.default_rng(0).uniform(-scale, scale, (64, d))
+    if symbol_roots(dict(symbol), axis, 1j * k).real.max() > GROWING:
+        return None
+    return made
