@@ -66,6 +66,7 @@ BENCHMARKS = {
     "nonlinear": nonlinear.nonlinear,
     "nonlinear_honesty": nonlinear.nonlinear_honesty,
     "scaling": scaling.scaling,
+    "scarce": scaling.scarce,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
     "endurance": robust.endurance,

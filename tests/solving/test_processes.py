@@ -11,11 +11,13 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import tessella as ts
 from tessella.cells.traffic import traffic
 from tessella.machine import processes
 from tessella.machine.launch import launch
+from tessella.machine.memory import limited
 
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 CELLS = {"coupling": "interfaces", "features": 30}
@@ -64,6 +66,14 @@ def solved():
     }
 
 
+SCARCE = 2 << 20
+"""Bytes that are too few for one process and enough for each of two."""
+
+
+def scarce():
+    return ts.solve(varying(), subdomains=8, solver="merging", estimate=False, **CELLS)(AT)
+
+
 def bytes_sent():
     """To join and to solve, foretold and counted."""
     factored = ts.factor(varying(), subdomains=6, coupling="interfaces", features=60)
@@ -78,9 +88,12 @@ def run(number, *arguments):
 
 
 def test_two_processes_find_what_one_does(tmp_path, capfd):
-    """Cells merged and exchanged, cut and summed over, refined, marched and factored."""
+    """Cells merged and exchanged, cut and summed over, refined, marched and factored; and what is
+    too large for one of them."""
     assert run(2, "solve", tmp_path) == 0, capfd.readouterr().err
-    alone = solved()
+    with limited(SCARCE), pytest.raises(MemoryError, match="take 2 processes"):
+        scarce()
+    alone = {**solved(), "scarce": scarce()}
     for index in range(2):
         with np.load(tmp_path / f"{index}.npz") as found:
             for name, value in alone.items():
@@ -104,6 +117,8 @@ def main(what, *folder):
     ts.distributed()
     if what == "solve":
         values = solved()
+        with limited(SCARCE):
+            values["scarce"] = scarce()
         np.savez(Path(*folder) / f"{processes.index()}.npz", bytes=bytes_sent(), **values)
         return
     try:
