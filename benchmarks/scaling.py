@@ -27,7 +27,7 @@ EDGE, FEATURES = 12, 280
 
 EDGE_3D, FEATURES_3D = 3, 200
 
-PLENTY, SCARCE = 1 << 20, 512
+PLENTY, SCARCE = 1 << 20, 448
 """MiB that a process counts on, and those that are too few for one and enough for each of four."""
 
 
