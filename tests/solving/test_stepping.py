@@ -274,10 +274,10 @@ def test_losses_do_not_feed_on_themselves_in_slabs_of_three_quarters_of_a_cell()
 def test_a_march_to_the_end_is_not_given_up_for_a_part_of_a_finer_one(monkeypatch):
     made, whole = [], stepping._Stepping.march
 
-    def march(self):
+    def march(self, checkpoint):
         made.append(self)
         self.patience *= len(made) == 1
-        return whole(self)
+        return whole(self, checkpoint)
 
     monkeypatch.setattr(stepping._Stepping, "march", march)
     monkeypatch.setattr(MarchReport, "estimate_in", lambda self, norm: 2e-6)
