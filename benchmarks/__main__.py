@@ -69,6 +69,7 @@ BENCHMARKS = {
     "scaling": scaling.scaling,
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
     "large_paper": scaling_paper.large_paper,
+    "scarce": scaling.scarce,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
     "endurance": robust.endurance,

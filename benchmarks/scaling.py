@@ -19,13 +19,16 @@ from tessella.cells.factors import CellFactors
 from tessella.cells.traffic import traffic
 from tessella.machine import processes
 from tessella.machine.launch import launch
-from tessella.machine.memory import peak_mib
+from tessella.machine.memory import limited, peak_mib
 from tessella.machine.threads import CORES
 
 EDGE, FEATURES = 12, 280
 """Cells of one process along each axis, and features of a cell."""
 
 EDGE_3D, FEATURES_3D = 3, 200
+
+PLENTY, SCARCE = 1 << 20, 448
+"""MiB that a process counts on, and those that are too few for one and enough for each of four."""
 
 
 def problem(blocks: tuple[int, ...]) -> ts.Problem:
@@ -51,8 +54,9 @@ def blocks_of(number: int, dimension: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def part(file: str, number: str, dimension: str) -> None:
-    """One process of a run over blocks for `number` of them; process 0 writes what it took."""
+def part(file: str, number: str, dimension: str, limit: str) -> None:
+    """One process of a run over blocks for `number` of them, which counts on so many MiB; process 0
+    writes what it took, or why it was refused."""
     ts.distributed()
     blocks = blocks_of(int(number), int(dimension))
     edge, features = (EDGE, FEATURES) if len(blocks) == 2 else (EDGE_3D, FEATURES_3D)
@@ -60,12 +64,18 @@ def part(file: str, number: str, dimension: str) -> None:
     stated, subdomains = problem(blocks), tuple(edge * n for n in blocks)
     ts.factor(problem((1,) * len(blocks)), subdomains=2, **choices).solve()
     before, seconds = peak_mib(), []
-    for _ in range(3):
-        processes.total("start", np.zeros(1))
-        start = time.perf_counter()
-        factored = ts.factor(stated, subdomains=subdomains, **choices)
-        solution = factored.solve()
-        seconds.append(processes.largest("seconds", time.perf_counter() - start))
+    try:
+        for _ in range(3):
+            processes.total("start", np.zeros(1))
+            start = time.perf_counter()
+            with limited(int(limit) << 20):
+                factored = ts.factor(stated, subdomains=subdomains, **choices)
+            solution = factored.solve()
+            seconds.append(processes.largest("seconds", time.perf_counter() - start))
+    except MemoryError as error:
+        if processes.index() == 0:
+            Path(file).write_text(json.dumps({"refused": str(error)}))
+        return
     ready = factored.ready
     assert isinstance(ready, CellFactors) and isinstance(solution, ts.Solution)
     counted = re.search(r"sent ([\d,]+) bytes.* ([\d,]+) to solve", solution.report.solver_note)
@@ -82,12 +92,14 @@ def part(file: str, number: str, dimension: str) -> None:
         Path(file).write_text(json.dumps(found))
 
 
-def measured(number: int, blocks: int, dimension: int, most: int) -> dict[str, Any]:
-    """So many processes, of so many threads at most, over so many blocks."""
+def measured(
+    number: int, blocks: int, dimension: int, most: int, limit: int = PLENTY
+) -> dict[str, Any]:
+    """So many processes, of so many threads and MiB at most, over so many blocks."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "found.json"
         command = [sys.executable, "-m", "benchmarks.scaling", str(file), str(blocks)]
-        if launch(number, [*command, str(dimension)], most):
+        if launch(number, [*command, str(dimension), str(limit)], most):
             raise RuntimeError(f"{number} processes over {blocks} blocks failed; see above")
         found: dict[str, Any] = json.loads(file.read_text())
     return found
@@ -110,6 +122,14 @@ def scaling() -> None:
         table(f"cells in {dimension}D, {CORES} cores", rows)
         every += rows
         save("scaling", every)
+
+
+def scarce() -> None:
+    """A problem that one process has too little memory for, and four with as much each solve."""
+    rows = [{"processes": n, **measured(n, 4, 2, 1, SCARCE)} for n in (1, 4)]
+    for row in rows:
+        print(f"{row['processes']} with {SCARCE} MiB each: {row.get('refused', row)}")
+    save("scarce", rows)
 
 
 if __name__ == "__main__":

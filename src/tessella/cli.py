@@ -113,9 +113,8 @@ def solve(
     from tessella import gallery
     from tessella.machine.processes import index
 
-    in_steps = tol is not None or slabs is not None
-    folder = in_steps and checkpoint is not None and checkpoint.is_dir()
-    _check_targets(json_file, plot, save, None if folder else checkpoint, animate)
+    steps = tol is not None or slabs is not None
+    _check_targets(json_file, plot, save, None if steps else checkpoint, animate)
     entry = gallery.get(name)
     _share(processes)
     changes = dict(parse_setting(text) for text in settings or [])

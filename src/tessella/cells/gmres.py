@@ -6,7 +6,7 @@ with the cells alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -53,6 +53,24 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
         return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
     kept = sum(len(own.pairs) * stage.bytes for stage, own in _joins(order, distinct))
     return kept + max((_at_work(order, i) for i in order.above), default=0.0)
+
+
+def enough(order: Order, distinct: Sequence[Distinct], others: Iterable[Order], free: int) -> str:
+    """How many processes would have enough memory for merging, in words; `others` are the orders of
+    joins of ever more of them."""
+    own = [(stage, len(one.pairs)) for stage, one in _joins(order, distinct)]
+    share = sum(n * s.bytes for s, n in own) / sum(s.count * s.bytes for s, _ in own)
+    for one in others:
+        needed: dict[int, float] = {}
+        for stage in one.stages:
+            if stage.cells is None:
+                size = share * stage.count * stage.bytes
+                needed[stage.owner] = needed.get(stage.owner, 0.0) + size
+        if len(needed) < processes.number() or len(needed) == len(order.places):
+            continue
+        if max(needed.values()) + max(_at_work(one, i) for i in one.above) < free:
+            return f"or take {len(needed)} processes with as much memory each"
+    return "or use solver='exchange'"
 
 
 def _at_work(order: Order, i: int) -> float:
