@@ -3,8 +3,11 @@
 This file is also the script that they run (`tessella.machine.launch`).
 """
 
+import os
 import re
+import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -57,6 +60,7 @@ def levels():
     return ts.Multilevel.two(ts.Basis(boxes, ts.RandomFeatures(8)))
 
 
+@cache
 def solutions():
     """What is compared: every solver, on boxes and a disc, round a ring, with two unknowns and with
     two levels."""
@@ -72,10 +76,12 @@ def solutions():
 
 
 def test_three_processes_iterate_like_one(tmp_path, capfd):
-    """Every process has the whole solution, after the iterations of a single one; and what they
-    send is foretold."""
-    assert run(3, "solve", tmp_path) == 0, capfd.readouterr().err
-    alone = solutions()
+    """Every process has the whole solution, after the iterations of a single one, and what they
+    send is foretold. Before that they refuse what they cannot share."""
+    assert run(3, "processes", tmp_path) == 0, capfd.readouterr().err
+    said, alone = capfd.readouterr().out, solutions()
+    assert said.count("3 processes cannot share 2 overlapping subdomains: start at most 2") == 3
+    assert said.count("differ in the problem") == 3
     for index in range(3):
         with np.load(tmp_path / f"{index}.npz") as found:
             for name, own in alone.items():
@@ -87,11 +93,16 @@ def test_three_processes_iterate_like_one(tmp_path, capfd):
             np.testing.assert_allclose(counted, foretold, rtol=0.1)
 
 
-def test_processes_that_cannot_share_are_told_why(capfd):
-    assert run(2, "refuse") == 0
-    said = capfd.readouterr().out
-    assert said.count("2 processes cannot share 1 overlapping subdomain: start at most 1") == 2
-    assert said.count("differ in the problem") == 2
+def test_four_devices_iterate_like_one(tmp_path):
+    """Of one process: rows that several have are added up by XLA."""
+    flag = "--xla_force_host_platform_device_count=4"
+    command = [sys.executable, __file__, "devices", str(tmp_path)]
+    subprocess.run(command, env={**os.environ, "XLA_FLAGS": flag}, check=True)
+    with np.load(tmp_path / "0.npz") as found:
+        for name in ("lsqr", "lsmr", "cg"):
+            own = solutions()[name]
+            np.testing.assert_allclose(found[name], np.asarray(own(AT)), atol=1e-12)
+            np.testing.assert_allclose(found[f"{name} report"], numbers(own), rtol=1e-9)
 
 
 def numbers(solution):
@@ -112,15 +123,20 @@ def run(number, *arguments):
     return launch(number, [sys.executable, __file__, *map(str, arguments)], most=1)
 
 
-def main(what, *folder):
+def main(what, folder):
     ts.distributed()
-    if what == "solve":
-        found = solutions()
-        values = {name: np.asarray(u(AT)) for name, u in found.items()}
-        values |= {f"{name} report": numbers(u) for name, u in found.items()}
-        np.savez(Path(*folder) / f"{processes.index()}.npz", bytes=bytes_sent(), **values)
-        return
-    for subdomains, features in ((1, 12), (4, 12 + processes.index())):
+    values = {}
+    if what == "processes":
+        refused()
+        values["bytes"] = bytes_sent()
+    for name, u in solutions().items():
+        values |= {name: np.asarray(u(AT)), f"{name} report": numbers(u)}
+    np.savez(Path(folder) / f"{processes.index()}.npz", **values)
+
+
+def refused():
+    """Fewer subdomains than processes, and another problem in each."""
+    for subdomains, features in (((2, 1), 12), (4, 12 + processes.index())):
         try:
             ts.solve(varying(), subdomains=subdomains, features=features, solver=ts.LSQR())
         except ValueError as error:

@@ -1,26 +1,30 @@
-"""A block matrix of which every process has some blocks, with all rows that they fill."""
+"""A block matrix of which every process or device has some blocks, with all rows that they fill."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
+import jax
 import numpy as np
 
 from tessella.linalg.block_matrix import BlockMatrix, Group, Lookup
-from tessella.linalg.vectors import Halo
+from tessella.linalg.vectors import Halo, MeshHalo
 from tessella.machine.arrays import AnyArray, Array
 
 
+@partial(jax.tree_util.register_dataclass, data_fields=["own", "vectors"], meta_fields=[])
 @dataclass(frozen=True, eq=False)
 class SharedMatrix:
-    """The blocks of this process, its columns and rows numbered by themselves (see `Halo`).
+    """The blocks of one process or device, its columns and rows numbered by themselves.
 
-    Products are those of the whole matrix: of `matvec` every process gets the rows it has, of
-    `rmatvec` its columns.
+    Products are those of the whole matrix: of `matvec` everyone gets the rows it has, of `rmatvec`
+    its columns. `vectors` knows which rows others have too, and how to reach them.
     """
 
     own: BlockMatrix
-    vectors: Halo
+    vectors: Halo | MeshHalo
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -40,11 +44,32 @@ class SharedMatrix:
     def with_groups(self, groups: tuple[Group, ...]) -> SharedMatrix:
         return replace(self, own=self.own.with_groups(groups))
 
-    def matvec(self, v: AnyArray) -> Array:
+    def matvec(self, v: AnyArray) -> AnyArray:
         """M v."""
-        filled = self.own.compiled_matvec(v) if self.groups else np.zeros(self.shape[0])
-        return self.vectors.added(np.asarray(filled))
+        filled: Any = self.own.compiled_matvec(v) if self.groups else np.zeros(self.shape[0])
+        return self.vectors.added(filled)
 
-    def rmatvec(self, u: AnyArray) -> Array:
+    def rmatvec(self, u: AnyArray) -> AnyArray:
         """M^T u."""
-        return np.asarray(self.own.compiled_rmatvec(u))
+        found = self.own.compiled_rmatvec(u)
+        return np.asarray(found) if isinstance(u, np.ndarray) else found
+
+
+def halved(places: Array, number: int) -> np.ndarray:
+    """Who of so many has each place: halves along the axis where they reach farthest, halved
+    again."""
+    owner = np.zeros(len(places), dtype=np.int64)
+
+    def give(members: np.ndarray, first: int, several: int) -> None:
+        if several == 1 or len(members) < 2:
+            owner[members] = first
+            return
+        x = places[members]
+        below = several // 2
+        order = members[np.argsort(x[:, np.argmax(np.ptp(x, axis=0))], kind="stable")]
+        cut = min(max(round(len(order) * below / several), 1), len(order) - 1)
+        give(order[:cut], first, below)
+        give(order[cut:], first + below, several - below)
+
+    give(np.arange(len(places)), 0, number)
+    return owner

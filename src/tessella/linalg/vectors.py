@@ -1,16 +1,18 @@
-"""Vectors of rows and of columns: whole, or in parts that several processes have.
+"""Vectors of rows and of columns: whole, or in parts that processes or devices have.
 
-A process has some blocks of a matrix, their columns, and every row that these blocks fill. A row
-that blocks of several processes fill is kept by all of them, with the same number to the last bit,
+Each has some blocks of a matrix, their columns, and every row that these blocks fill. A row
+that blocks of several fill is kept by all of them, with the same number to the last bit,
 so that M^T u needs nobody; after M v each sends the others what its own blocks add to it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 import scipy.linalg
 
@@ -83,9 +85,10 @@ class Halo:
         none = np.zeros(0, dtype=np.int64)
         return np.unique(np.concatenate([none, *self.places.values()]))
 
-    def added(self, own: Array) -> Array:
+    def added(self, own: AnyArray) -> Array:
         """A vector of rows from what the blocks of every process add to it: in the order of the
         processes, so that all find the same."""
+        own = np.asarray(own)
         theirs = processes.swapped("halo", {q: own[at] for q, at in self.places.items()})
         parts = {q: (self.places[q], part) for q, part in theirs.items()}
         parts[processes.index()] = self.common, own[self.common]
@@ -114,3 +117,53 @@ class Halo:
     def bytes(self) -> int:
         """What this process sends for one vector of rows."""
         return 8 * sum(len(at) for at in self.places.values())
+
+
+AXIS = "devices"
+"""Along which XLA's collectives work."""
+
+
+@partial(
+    jax.tree_util.register_dataclass,
+    data_fields=["sent", "added_at", "counted"],
+    meta_fields=["turns"],
+)
+@dataclass(frozen=True, eq=False)
+class MeshHalo:
+    """Vectors of which a device has a part, inside `jax.shard_map`.
+
+    turns     (from, to) of all devices, for every distance between two with common rows
+    sent      for every turn, which rows a device sends; beyond the last row is padding
+    added_at  for every turn, to which rows a device adds what it gets
+    counted   1 for rows that count here, else 0
+    """
+
+    turns: tuple[tuple[tuple[int, int], ...], ...]
+    sent: tuple[jax.Array, ...]
+    added_at: tuple[jax.Array, ...]
+    counted: jax.Array
+
+    shared: ClassVar[bool] = False
+
+    def added(self, own: jax.Array) -> jax.Array:
+        """A vector of rows from what the blocks of every device add to it."""
+        found = own
+        for turn, sent, at in zip(self.turns, self.sent, self.added_at, strict=True):
+            part = own.at[sent].get(mode="fill", fill_value=0.0)
+            found = found.at[at].add(jax.lax.ppermute(part, AXIS, turn), mode="drop")
+        return found
+
+    def row_dot(self, u: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.psum((self.counted * u) @ w, AXIS)
+
+    def column_dot(self, v: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.psum(v @ w, AXIS)
+
+    def row_norm(self, u: jax.Array) -> jax.Array:
+        return jnp.sqrt(self.row_dot(u, u))
+
+    def column_norm(self, v: jax.Array) -> jax.Array:
+        return jnp.sqrt(self.column_dot(v, v))
+
+    def largest(self, b: Array) -> float:
+        raise NotImplementedError("a right-hand side is whole where a solve begins")

@@ -60,6 +60,11 @@ def device() -> jax.Device:
     return jax.devices("cpu")[0] if _HOST.get() else jax.devices()[0]
 
 
+def devices() -> list[jax.Device]:
+    """Those of this process that may share what is large."""
+    return [device()] if _HOST.get() else jax.local_devices()
+
+
 @contextmanager
 def on_the_cpu(wanted: bool, lent: bool = False) -> Iterator[None]:
     """Inside, JAX computes on the CPU although there is a GPU; or, not wanted, on the GPU again. A

@@ -1,7 +1,6 @@
 """What every process has of overlapping subdomains: some neighbours, and all rows they see.
 
-Subdomains are halved along the axis where they reach farthest, until there is a part for every
-process. A row is kept by all processes whose subdomains see its point (see `linalg.vectors`).
+A row is kept by all processes whose subdomains see its point (see `linalg.vectors`).
 """
 
 from __future__ import annotations
@@ -14,6 +13,7 @@ import numpy as np
 
 from tessella.geometry.box import Box
 from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.shared_matrix import halved
 from tessella.linalg.vectors import Halo
 from tessella.machine import processes
 from tessella.machine.arrays import Array, on_device
@@ -130,22 +130,8 @@ def _owners(problem: Problem, boxes: Decomposition, points: Array) -> np.ndarray
     if not isinstance(problem.domain, Box):
         active = boxes.active(points)
     owner = np.zeros(boxes.count, dtype=np.int64)
-    _halve(boxes.centres / boxes.spacing, active, 0, processes.number(), owner)
+    owner[active] = halved((boxes.centres / boxes.spacing)[active], processes.number())
     return owner
-
-
-def _halve(places: Array, members: np.ndarray, first: int, number: int, owner: np.ndarray) -> None:
-    """Give the members to so many processes from `first` on."""
-    if number == 1 or len(members) < 2:
-        owner[members] = first
-        return
-    x = places[members]
-    axis = int(np.argmax(np.ptp(x, axis=0)))
-    below = number // 2
-    order = members[np.argsort(x[:, axis], kind="stable")]
-    cut = min(max(round(len(order) * below / number), 1), len(order) - 1)
-    _halve(places, order[:cut], first, below, owner)
-    _halve(places, order[cut:], first + below, number - below, owner)
 
 
 def _within(boxes: Decomposition, own: np.ndarray, points: Array) -> np.ndarray:

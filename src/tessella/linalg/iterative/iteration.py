@@ -37,6 +37,8 @@ from tessella.linalg.iterative.loops import (
     run_through,
     run_until,
 )
+from tessella.linalg.iterative.meshed import begun as begun_meshed
+from tessella.linalg.iterative.meshed import run_meshed, spread_in
 from tessella.linalg.units import in_units
 from tessella.linalg.vectors import Vectors
 from tessella.machine.arguments import is_number
@@ -241,11 +243,9 @@ class Iterative(ABC, Generic[State, Inner]):
     ) -> SolverResult:
         """The same for a right-hand side of moderate size that is not zero."""
         norm_b = float(state.vectors.row_norm(b))
-        begin: Any = type(self)._begin
-        right: Any = b if state.vectors.shared else on_device(b)
-        start = begin(state, right) if self._on_host(state) else _started(begin, state, right)
+        start, whole = self._begun(state, b)
         if bool(start.exhausted):
-            return SolverResult(start.x, 0, Stop.OPTIMUM, History(), norm_b)
+            return SolverResult(whole(start.x), 0, Stop.OPTIMUM, History(), norm_b)
         usual = type(self)(max_iterations=self.max_iterations)
         rules = usual if self.forced else self
         tests = Tests(norm_b, rules.atol, rules.btol, self.forced)
@@ -255,7 +255,7 @@ class Iterative(ABC, Generic[State, Inner]):
         rule = usual._rule(history, verdict) if self.forced else None
         finite = history.residual[np.isfinite(history.residual)]
         residual = float(finite[-1]) if finite.size else norm_b
-        return SolverResult(last.x, len(verdict), stop, history, residual, rule)
+        return SolverResult(whole(last.x), len(verdict), stop, history, residual, rule)
 
     def _iterate(
         self,
@@ -282,12 +282,21 @@ class Iterative(ABC, Generic[State, Inner]):
             return last, Stop.INTERRUPTED, history
         return last, Stop.LIMIT, history
 
-    def _on_host(self, state: State) -> bool:
-        """Whether an iteration is made outside XLA."""
-        return state.vectors.shared or not self.compiled
+    def _begun(self, state: State, b: Array) -> tuple[Any, Callable[[Any], Any]]:
+        """The first iterate, and how its vectors of columns are made whole."""
+        begin: Any = type(self)._begin
+        if (A := spread_in(state)) is not None:
+            return begun_meshed(begin, state, A.right(b)), A.whole
+        if state.vectors.shared:
+            return begin(state, b), np.asarray
+        right = on_device(b)
+        start = _started(begin, state, right) if self.compiled else begin(state, right)
+        return start, lambda x: x
 
     def _loop(self, state: State) -> Loop:
-        if self._on_host(state):
+        if spread_in(state) is not None:
+            return run_meshed
+        if state.vectors.shared or not self.compiled:
             return run_on_host
         return run_through if preferred().blind else run_until
 

@@ -25,6 +25,7 @@ from tessella.linalg.iterative.iteration import (
     checked,
 )
 from tessella.linalg.iterative.loops import CHUNK, Iterate, Monitor
+from tessella.linalg.iterative.meshed import spread
 from tessella.linalg.vectors import Vectors
 from tessella.machine.arrays import namespace
 
@@ -275,7 +276,7 @@ class LSQR(Iterative[BlockMatrix, Lsqr]):
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
         """LSQR reuses nothing between right-hand sides but the matrix itself."""
-        return checked(A, self.sizes)
+        return spread(checked(A, self.sizes))
 
 
 @dataclass(frozen=True, repr=False)
@@ -296,7 +297,7 @@ class LSMR(Iterative[BlockMatrix, _Lsmr]):
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
         """LSMR reuses nothing between right-hand sides but the matrix itself."""
-        return checked(A, self.sizes)
+        return spread(checked(A, self.sizes))
 
 
 @partial(
@@ -418,4 +419,5 @@ class CG(OnNormalEquations):
         return not self.gramian
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> NormalEquations:
-        return NormalEquations(checked(A, self.sizes), gramian(A) if self.gramian else None)
+        A = checked(A, self.sizes)
+        return NormalEquations(A, gramian(A)) if self.gramian else NormalEquations(spread(A))

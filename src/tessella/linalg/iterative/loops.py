@@ -158,10 +158,10 @@ def run_until(
     return made.fetched()
 
 
-@compiled(PROGRAMS)
-def _until(
+def until(
     recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
 ) -> Made[Inner]:
+    """The same inside XLA."""
     monitor = recurrence.monitor
 
     def go_on(run: Made[Inner]) -> jax.Array:
@@ -178,6 +178,9 @@ def _until(
 
     zero = jnp.zeros((), dtype=jnp.int64)
     return jax.lax.while_loop(go_on, one, Made(zero, start, zero, jnp.full((4, CHUNK), jnp.nan)))
+
+
+_until = compiled(PROGRAMS)(until)
 
 
 def run_through(

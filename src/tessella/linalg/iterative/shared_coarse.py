@@ -76,6 +76,7 @@ def shared_coarse(C: SharedMatrix, progress: Progress | None = None) -> SharedCo
     places = C.own.positions() if own else None
     full = [k for k, block in enumerate(own) if len(block.columns)]
     own, places = [own[k] for k in full], None if places is None else places[full]
+    assert isinstance(C.vectors, Halo)
     classes = _classes(_met(own, C.vectors), C.shape[0])
     turned, triangles = [], []
     for rows, pieces in classes:
