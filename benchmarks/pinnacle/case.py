@@ -78,7 +78,21 @@ class Case:
 
 
 def _written(choices: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in choices.items())
+    return ", ".join(f"{name}={_short(value)}" for name, value in choices.items())
+
+
+def _short(value: Any) -> str:
+    if not isinstance(value, list):
+        return str(value)
+    return f"{len(value)}, the first {value[0]:g} long"
+
+
+def graded(*parts: tuple[float, int]) -> list[float]:
+    """The ends of slabs: so many equal ones until a time, then others."""
+    ends = [0.0]
+    for until, count in parts:
+        ends += np.linspace(ends[-1], until, count + 1)[1:].tolist()
+    return ends[1:]
 
 
 def lines(state: Callable[..., Any]) -> int:

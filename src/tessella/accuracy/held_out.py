@@ -100,6 +100,7 @@ def held_out(
             rows.append(Rows(condition, interior, measure=np.full(len(interior), share)))
             continue
         count = int(share * tuning.PER_FACE) * (tuning.NARROW if callable(condition.on) else 1)
+        count = max(1, count // _crowd(condition, domain))
         sample = partial(source.scatter_on, count=count, draw=draw, around=domain)
         part = Rows(condition, *condition.places(domain, sample))
         if peaked and not isinstance(condition, PointCondition):
@@ -116,6 +117,11 @@ def _inside(
     return problem.within(equation, problem.domain.scatter(scale * count, draw)), None
 
 
+def _crowd(condition: Condition, domain: Domain) -> int:
+    """By which factor fewer points are enough on every one of many faces."""
+    return max(1, len(condition.faces(domain)) // tuning.FACES)
+
+
 def _on(
     problem: Problem,
     condition: Condition,
@@ -125,7 +131,7 @@ def _on(
     count: int,
 ) -> tuple[Array, Array]:
     domain = problem.domain
-    count = int(scale * count) // 4
+    count = int(scale * count) // (4 * _crowd(condition, domain))
     if isinstance(condition.given, Continued):
         count //= tuning.CONTINUED
     else:
@@ -147,8 +153,10 @@ def on_edges(condition: Condition, domain: Domain) -> Array:
     ]
     places = places[np.sum(np.broadcast_arrays(*ends), axis=0) > 1]
     faces = [domain.face(name) for name in condition.faces(domain)]
-    on = [places[places[:, face.axis] == face.position] for face in faces]
-    found = np.concatenate([nothing, *on])
+    if not faces:
+        return nothing
+    on = [places[:, face.axis] == face.position for face in faces]
+    found = places[np.any(on, axis=0)]
     return found[condition.chosen(found)] if len(found) else found
 
 

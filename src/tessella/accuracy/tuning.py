@@ -9,8 +9,8 @@ from __future__ import annotations
 
 # --- points that no system has seen (held_out)
 
-INTERIOR, PER_FACE = 1_024, 256
-"""Held-out points inside, and on each part of a condition."""
+INTERIOR, PER_FACE, FACES = 1_024, 256, 8
+"""Held-out points inside, and on each part of a condition, if these are not more than so many."""
 
 NARROW = 8
 """So many times more on the boundary if a function chooses among them."""

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import jax
@@ -92,6 +92,19 @@ class ProductRule:
             g <= a if cut else g == a for a, g, cut in zip(alpha, gamma, self.divided, strict=True)
         )
 
+    @cached_property
+    def terms(self) -> dict[Orders, list[tuple[int, Orders, int]]]:
+        """By gamma: of every alpha that it contributes to the number, alpha - gamma, and how often
+        the product rule takes it."""
+        return {
+            gamma: [
+                (k, _minus(alpha, gamma), _binomial(alpha, gamma))
+                for k, alpha in enumerate(self.alphas)
+                if self.contributes(alpha, gamma)
+            ]
+            for gamma in self.gammas
+        }
+
     def on_feature(
         self, placed: Placed, window_sums: AnyArray, coefficients: AnyArray
     ) -> tuple[list[AnyArray], dict[Orders, AnyArray]]:
@@ -121,14 +134,9 @@ class ProductRule:
         # D^alpha (w f) = sum over gamma <= alpha of binom(alpha, gamma) D^(alpha-gamma) w D^gamma f
         return x, {
             gamma: sum(
-                (
-                    _binomial(alpha, gamma) * c[k] * window(_minus(alpha, gamma))
-                    for k, alpha in enumerate(self.alphas)
-                    if self.contributes(alpha, gamma)
-                ),
-                xp.zeros(rows.shape),
+                (times * c[k] * window(rest) for k, rest, times in terms), xp.zeros(rows.shape)
             )
-            for gamma in self.gammas
+            for gamma, terms in self.terms.items()
         }
 
 
