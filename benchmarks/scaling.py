@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
@@ -26,6 +27,9 @@ EDGE, FEATURES = 12, 280
 """Cells of one process along each axis, and features of a cell."""
 
 EDGE_3D, FEATURES_3D = 3, 200
+
+APART = "apart"
+"""Instead of a number of blocks: each process solves one by itself."""
 
 PLENTY, SCARCE = 1 << 20, 448
 """MiB that a process counts on, and those that are too few for one and enough for each of four."""
@@ -56,8 +60,11 @@ def blocks_of(number: int, dimension: int) -> tuple[int, ...]:
 
 def part(file: str, number: str, dimension: str, limit: str) -> None:
     """One process of a run over blocks for `number` of them, which counts on so many MiB; process 0
-    writes what it took, or why it was refused."""
-    ts.distributed()
+    writes what it took, or why it was refused. With `APART` each is alone with a block."""
+    if number == APART:
+        file, number = beside(file), "1"
+    else:
+        ts.distributed()
     blocks = blocks_of(int(number), int(dimension))
     edge, features = (EDGE, FEATURES) if len(blocks) == 2 else (EDGE_3D, FEATURES_3D)
     choices: dict[str, Any] = {"coupling": "interfaces", "features": features}
@@ -92,31 +99,47 @@ def part(file: str, number: str, dimension: str, limit: str) -> None:
         Path(file).write_text(json.dumps(found))
 
 
+def beside(file: str) -> str:
+    """A file of this process alone."""
+    return f"{file}.{os.getpid()}"
+
+
+def run(number: int, most: int, module: str, *words: object) -> list[dict[str, Any]]:
+    """What so many processes of so many threads wrote, who run a module with a file and words."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", module, str(Path(folder) / "found"), *map(str, words)]
+        if launch(number, command, most):
+            raise RuntimeError(f"{number} processes of {module} {words} failed; see above")
+        return [json.loads(file.read_text()) for file in Path(folder).iterdir()]
+
+
 def measured(
-    number: int, blocks: int, dimension: int, most: int, limit: int = PLENTY
+    number: int, blocks: int | str, dimension: int, most: int, limit: int = PLENTY
 ) -> dict[str, Any]:
     """So many processes, of so many threads and MiB at most, over so many blocks."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "found.json"
-        command = [sys.executable, "-m", "benchmarks.scaling", str(file), str(blocks)]
-        if launch(number, [*command, str(dimension), str(limit)], most):
-            raise RuntimeError(f"{number} processes over {blocks} blocks failed; see above")
-        found: dict[str, Any] = json.loads(file.read_text())
-    return found
+    return run(number, most, "benchmarks.scaling", blocks, dimension, limit)[0]
+
+
+def slowest(found: list[dict[str, Any]], name: str) -> float:
+    return float(max(row[name] for row in found))
 
 
 def scaling() -> None:
-    """Weak scaling: as many blocks of cells as processes, and beside it one process with all
-    threads."""
+    """Weak scaling: as many blocks of cells as processes, and beside it as many processes that have
+    nothing to do with each other, which share caches and memory all the same, and one process with
+    all threads."""
     every = []
     for dimension in (2, 3):
         rows: list[dict[str, Any]] = []
         for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
             found = measured(number, number, dimension, 1)
             whole = measured(1, number, dimension, CORES)
+            strangers = run(number, 1, "benchmarks.scaling", APART, dimension, PLENTY)
+            apart = slowest(strangers, "s")
             efficiency = (rows[0] if rows else found)["s"] / found["s"]
             rows.append(
                 {"processes": number, **found, "efficiency": efficiency,
+                 "s, as many apart": apart, "of that": apart / found["s"],
                  f"s, 1 process of {CORES} threads": whole["s"]}
             )  # fmt: skip
         table(f"cells in {dimension}D, {CORES} cores", rows)
