@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tessella.accuracy.defects import defects
-from tessella.accuracy.estimate import judge
+from tessella.accuracy.estimate import judge, spreads
 from tessella.accuracy.held_out import SEED, held_out, sampler
 from tessella.machine.arrays import Array
 from tessella.machine.memory import peak_mib
@@ -392,7 +392,7 @@ def iterate(
     return dataclasses.replace(own, problem=problem, report=dataclasses.replace(own.report, **told))
 
 
-def _second_opinion(solution: Solution, parts: Parts) -> dict[str, float]:
+def _second_opinion(solution: Solution, parts: Parts) -> dict[str, Any]:
     """The errors as judged by a solution with half the features, which starts from this one."""
     basis, problem = solution.basis, solution.problem
     if isinstance(basis, Multilevel) or basis.features.count < 2:
@@ -400,8 +400,13 @@ def _second_opinion(solution: Solution, parts: Parts) -> dict[str, float]:
     coarse = Newton(problem, dataclasses.replace(parts, basis=basis.coarser())).go(solution)
     if not coarse.converged:
         return {}
-    errors = judge(around_itself(problem, solution), around_itself(problem, coarse.solution)).errors
-    return {"error_estimate": errors.mean, "largest_error_estimate": errors.largest}
+    own, other = (around_itself(problem, one) for one in (solution, coarse.solution))
+    judged = judge(own, other)
+    return {
+        "error_estimate": judged.errors.mean,
+        "largest_error_estimate": judged.errors.largest,
+        "spreads": spreads(own, judged.zero),
+    }
 
 
 def around_itself(problem: Problem, solution: Solution) -> Solution:
