@@ -71,6 +71,11 @@ def boundary_rule(domain: Domain, part: str, panels: int, count: int, edges: Edg
     >>> round(float(boundary_rule(plate, "notch", 2, 8).measure.sum()), 12)  # pi / 4
     0.785398163397
     """
+    if domain.dimension > 3:
+        raise ValueError(
+            f"integrals over parts of a boundary are for up to three dimensions (time counts), and "
+            f"{domain!r} has {domain.dimension}"
+        )
     every = patches(domain, domain.part(part), domain)
     found = [_rule(own, domain.dimension - 1, panels, count, edges) for own in every]
     nothing = np.zeros((0, domain.dimension))
@@ -112,8 +117,6 @@ def _(domain: Box, part: str, around: Domain) -> list[Patch]:
 @patches.register
 def _(domain: Ball, part: str, around: Domain) -> list[Patch]:
     R, d = domain.radius, domain.dimension
-    if d > 3:
-        raise ValueError(f"integrals over {domain!r} are for two and three dimensions, got {d}")
 
     def at(s: Array) -> Placed:
         turn = 2 * np.pi * s[:, -1]

@@ -88,20 +88,36 @@ def _compiled(
     return jax.jit(lambda x: [directional(function, gamma)(x) for gamma in gammas])
 
 
-DEEP = 4
-"""Functions in functions, lists in lists and so on that are looked into."""
+DEEP, SOME = 4, 100_000
+"""Functions in functions, lists in lists and so on that are looked into, and numbers of a large
+array that are looked at."""
+
+
+class Same:
+    """An object that is equal to itself only, and stays alive to be so."""
+
+    def __init__(self, own: object) -> None:
+        self.own = own
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.own is other.own
+
+    def __hash__(self) -> int:
+        return id(self.own)
 
 
 def surroundings(function: object, deep: int = DEEP) -> Hashable:
     """What a function's values depend on beside its text: numbers, arrays and functions in its
     closure, its defaults and the globals it names, in lists and attributes of these; of anything
-    else which object it is."""
+    else which object it is, so also of frozen ones, which do not change."""
     if function is None or isinstance(function, int | float | complex | str | bytes | np.generic):
         return function
     if isinstance(function, np.ndarray | jax.Array) and not isinstance(function, jax.core.Tracer):
-        return function.shape, hash(np.asarray(function).tobytes())
-    if deep == 0 or isinstance(function, ModuleType | type):
-        return id(function)
+        numbers = np.asarray(function).ravel()
+        return function.shape, numbers[:: 1 + numbers.size // SOME].tobytes()
+    frozen = getattr(getattr(function, "__dataclass_params__", None), "frozen", False)
+    if deep == 0 or frozen or isinstance(function, ModuleType | type):
+        return Same(function)
     inner: Sequence[object] = ()
     if isinstance(function, FunctionType):
         cells = [own.cell_contents for own in function.__closure__ or () if _filled(own)]
@@ -113,7 +129,7 @@ def surroundings(function: object, deep: int = DEEP) -> Hashable:
         inner = (*function, *function.values())
     elif hasattr(function, "__dict__"):
         inner = tuple(vars(function).values())
-    return id(function), *(surroundings(own, deep - 1) for own in inner)
+    return Same(function), *(surroundings(own, deep - 1) for own in inner)
 
 
 def _names(code: CodeType) -> tuple[str, ...]:

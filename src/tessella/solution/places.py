@@ -3,6 +3,7 @@ is missed of single statements."""
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -75,17 +76,21 @@ class Extremum(NamedTuple):
     at: Array
 
 
-MOST, PER_CELL = 200_000, 6
-"""Points that are looked at first: so many in each subdomain along every axis, and in all."""
+MOST, FINE = 200_000, 1.5
+"""Points that are looked at first, at most, and along an axis of a subdomain in parts of its
+features along it."""
 
-STARTS = 6
-"""Best of these points, apart from each other, around which is looked closer."""
+STARTS, WORTH = 10, 0.3
+"""So many of the best of these points, apart from each other, are looked around; those that are not
+worse by more than this part of all differences."""
 
-ROUNDS, CLOSE, AROUND = 60, 1e-12, 5
-"""Looks around each at most, until closer than this part of the domain; points per axis."""
+FIRST, ROUNDS, CLOSE, AROUND = 8, 60, 1e-12, 5
+"""Looks around each of them, and at most around the best, until closer than this part of the
+domain; points per axis."""
 
-NEWTON = 8
-"""Steps to where the gradient vanishes."""
+NEWTON, NEAR_BY, NOISE = 8, 1e-4, 1e-9
+"""Steps to where the gradient vanishes, how far away that may be, in parts of the domain, and how
+much less the value may be there: the best of many values has the largest rounding error too."""
 
 
 def extremum(solution: Solution, operator: Operator, sign: float) -> Extremum:
@@ -97,37 +102,57 @@ def extremum(solution: Solution, operator: Operator, sign: float) -> Extremum:
     def values(x: Array) -> Array:
         return sign * solution.apply(operator, x)
 
-    width = (domain.upper - domain.lower) / np.array(_counts(solution))
-    x = domain.closure(_counts(solution))
+    x, width = _everywhere(solution)
     u = values(x)
     starts: list[int] = []
-    for i in np.argsort(-u)[:MOST]:
-        if len(starts) == STARTS or u[i] < u.max() - 0.1 * np.ptp(u):
+    for i in np.argsort(-u).tolist():
+        if len(starts) == STARTS or u[i] < u.max() - WORTH * np.ptp(u):
             break
-        if all(np.any(np.abs(x[i] - x[j]) > 3 * width) for j in starts):
-            starts.append(int(i))
-    found = [_closer(domain, values, x[i], float(u[i]), width) for i in starts]
-    value, at = max(found, key=lambda own: own[0])
+        if all(np.any(np.abs(x[i] - x[j]) > 3 * width[i]) for j in starts):
+            starts.append(i)
+    found = [_closer(domain, values, Found(float(u[i]), x[i], width[i]), FIRST) for i in starts]
+    best = max(found, key=lambda own: own.value)
+    best = _closer(domain, values, best, ROUNDS)
     if is_linear(classified(operator, domain)):
-        value, at = _newton(solution, operator, sign, value, at, width)
-    return Extremum(sign * value, at)
+        best = _newton(solution, operator, sign, best)
+    return Extremum(sign * best.value, best.at)
 
 
-def _counts(solution: Solution) -> tuple[int, ...]:
+class Found(NamedTuple):
+    """A value, where it is taken, and how far around nothing is known."""
+
+    value: float
+    at: Array
+    width: Array
+
+
+def _everywhere(solution: Solution) -> tuple[Array, Array]:
+    """Points in all subdomains and on the walls of a shape, and how far apart they are."""
     domain, cells = solution.problem.domain, solution.basis.decomposition
-    each = (domain.upper - domain.lower) / (2 * cells.half_widths.min(axis=0))
-    counts = np.maximum(PER_CELL * each, 40 if domain.dimension < 3 else 12)
-    counts *= min(1.0, MOST / float(np.prod(counts))) ** (1 / domain.dimension)
-    return tuple(int(n) + 1 for n in counts)
+    d, columns = domain.dimension, max(own.features.columns for own in solution.basis.levels)
+    most = int((MOST / cells.count) ** (1 / d))
+    n = max(3, min(math.ceil(FINE * columns ** (1 / d)), most))
+    ticks = np.linspace(-1.0, 1.0, n)
+    z = np.stack(np.meshgrid(*[ticks] * d, indexing="ij"), axis=-1).reshape(-1, d)
+    x = (cells.centres[:, None] + cells.half_widths[:, None] * z).reshape(-1, d)
+    width = np.repeat(2 * cells.half_widths / (n - 1), len(z), axis=0)
+    x = np.clip(x, domain.lower, domain.upper)
+    inside = domain.contains(x)
+    x, width = x[inside], width[inside]
+    if not isinstance(domain, Box):
+        counts = tuple(((domain.upper - domain.lower) / width.min(axis=0)).astype(int) + 2)
+        walls = np.concatenate([domain.boundary(part, counts)[0] for part in domain.walls])
+        x = np.concatenate([x, walls])
+        width = np.concatenate([width, np.tile(width.min(axis=0), (len(walls), 1))])
+    return x, width
 
 
-def _closer(
-    domain: Domain, values: Callable[[Array], Array], at: Array, value: float, width: Array
-) -> tuple[float, Array]:
+def _closer(domain: Domain, values: Callable[[Array], Array], best: Found, rounds: int) -> Found:
     """The best point of a box around the last one, which shrinks unless it is left."""
+    value, at, width = best
     ticks = np.linspace(-1.0, 1.0, AROUND)
     around = np.stack(np.meshgrid(*[ticks] * len(at), indexing="ij"), axis=-1).reshape(-1, len(at))
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         x = domain.wrapped(at + around * width)
         if isinstance(domain, Box):
             x = np.clip(x, domain.lower, domain.upper)
@@ -140,29 +165,28 @@ def _closer(
         width = width if moved else width / 2
         if np.all(width < CLOSE * (domain.upper - domain.lower)):
             break
-    return value, at
+    return Found(value, at, width)
 
 
-def _newton(
-    solution: Solution, operator: Operator, sign: float, value: float, at: Array, width: Array
-) -> tuple[float, Array]:
-    """Where the gradient vanishes, if that is near, inside, and no worse than rounding."""
+def _newton(solution: Solution, operator: Operator, sign: float, best: Found) -> Found:
+    """Where the gradient vanishes, if that is near, inside, and no worse but for rounding."""
     domain = solution.problem.domain
     slopes = [D(**{axis: 1}) @ operator for axis in domain.axes]
-    x, h = at, 1e-2 * width
+    x, near = best.at, NEAR_BY * (domain.upper - domain.lower)
     for _ in range(NEWTON):
         g = np.array([solution.apply(own, x[None])[0] for own in slopes])
         H = np.array(
             [[solution.apply(D(**{a: 1}) @ own, x[None])[0] for a in domain.axes] for own in slopes]
         )
         step = np.linalg.lstsq(H, -g, rcond=1e-12)[0]
-        if not np.all(np.abs(x + step - at) <= h) or not domain.contains((x + step)[None]).all():
-            return value, at
+        if np.any(np.abs(x + step - best.at) > near) or not domain.contains((x + step)[None])[0]:
+            return best
         x = x + step
         if np.all(np.abs(step) <= CLOSE * (domain.upper - domain.lower)):
             break
     found = sign * float(solution.apply(operator, x[None])[0])
-    return (found, x) if found >= value - 1e-13 * abs(value) else (value, at)
+    worse = found < best.value - NOISE * abs(best.value)
+    return best if worse else best._replace(value=found, at=x)
 
 
 # --- what is missed of single statements
@@ -205,7 +229,9 @@ def _missed(solution: Solution, own: Statement, part: str | None, points: Array 
         return own.defect(solution, own.points)
     if isinstance(own, Equation):
         x = domain.interior(counts) if points is None else points
-        return own.defect(solution, x[own.holds(domain, x)])
+        here, found = own.holds(domain, x), np.full(len(x), np.nan)
+        found[here] = own.defect(solution, x[here])
+        return found
     assert isinstance(own, Condition)
     if points is None:
         names = own.faces(domain) if part is None else (part,)

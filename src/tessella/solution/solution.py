@@ -65,6 +65,9 @@ class Solution(Sampled):
     array([0.1875, 0.25  ])
     >>> round(solution.integral(), 6), solution.apply(ts.D(x=1), [0.0]).round(6)
     (0.166667, array([1.]))
+    >>> highest = solution.max()
+    >>> round(highest.value, 6), highest.at.round(6)
+    (0.25, array([0.5]))
     """
 
     problem: Problem

@@ -6,7 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from tessella.accuracy.estimate import judge
+from tessella.accuracy.estimate import judge, spreads
 from tessella.machine.memory import peak_mib
 from tessella.machine.progress import Progress
 from tessella.machine.stopwatch import Stopwatch
@@ -56,7 +56,7 @@ def iterate(
     return dataclasses.replace(own, problem=problem, report=dataclasses.replace(own.report, **told))
 
 
-def _second_opinion(solution: Solution, parts: Parts) -> dict[str, float]:
+def _second_opinion(solution: Solution, parts: Parts) -> dict[str, Any]:
     """The errors as judged by a solution with half the features, which starts from this one."""
     basis, problem = solution.basis, solution.problem
     if isinstance(basis, Multilevel) or basis.features.count < 2:
@@ -64,8 +64,13 @@ def _second_opinion(solution: Solution, parts: Parts) -> dict[str, float]:
     coarse = Newton(problem, dataclasses.replace(parts, basis=basis.coarser())).go(solution)
     if not coarse.converged:
         return {}
-    errors = judge(around_itself(problem, solution), around_itself(problem, coarse.solution)).errors
-    return {"error_estimate": errors.mean, "largest_error_estimate": errors.largest}
+    own, other = (around_itself(problem, one) for one in (solution, coarse.solution))
+    judged = judge(own, other)
+    return {
+        "error_estimate": judged.errors.mean,
+        "largest_error_estimate": judged.errors.largest,
+        "spreads": spreads(own, judged.zero),
+    }
 
 
 def around_itself(problem: Problem, solution: Solution) -> Solution:
