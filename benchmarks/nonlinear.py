@@ -363,8 +363,8 @@ def gallery_nonlinear() -> None:
     met = np.array([row["error / tol"] for row in rows if row["met"] == "tolerance met"])
     table("Tolerances of nonlinear problems", rows)
     print(
-        f"  {len(met)} of {len(rows)} met, {np.sum(~(met <= 3))} of them falsely; the worst error is "
-        f"{np.max(met):.2g} tol"
+        f"  {len(met)} of {len(rows)} met, {np.sum(~(met <= 3))} of them falsely; the worst error is"
+        f" {np.max(met):.2g} tol"
     )
 
 
