@@ -173,6 +173,8 @@ class _Stepping:
         self.last_plan: Plan | None = None
         self.kept: Steps | None = None
         """Of the slab before."""
+        self.slow = 0
+        """Attempts at a slab in a row that gained little."""
         self.least = 0.0
         """What some slab loses at the least; 0 if all can lose as little as they should."""
         self.found: tuple[Plan, Bounds, Parts] | None = None
@@ -256,7 +258,7 @@ class _Stepping:
         """The slab that starts at t, with cells that are enough for it: those of the slab before
         if longer steps are not, richer ones then, and smaller ones; the best, if none are."""
         best: tuple[float, Trial, Steps] | None = None
-        slow = 0
+        self.slow = 0
         before = self.kept
         while True:
             try:
@@ -274,17 +276,18 @@ class _Stepping:
             if not walk.figures or lost > may:
                 self.note(steps, trial)
             if best is None or lost < best[0]:
-                slow = 0 if best is None or lost < best[0] / WORTH_MORE else slow + 1
+                gained = best is None or lost < best[0] / WORTH_MORE
+                self.slow = 0 if gained else self.slow + 1
                 best = lost, trial, steps
             else:
-                slow += 1
+                self.slow += 1
             if lost <= may:
                 self.kept = steps
                 return trial, steps
             if before is not None and before.length < steps.length:
                 steps, before = before, None
                 continue
-            if slow > PATIENT or self.spent() > self.patience:
+            if self.slow > PATIENT or self.spent() > self.patience:
                 return self.given_up(best)
             steps = self.not_too_short(self.finer(steps, trial, lost, may))
 
@@ -429,12 +432,16 @@ class _Adapting(_Stepping):
 
     def finer(self, steps: Steps, trial: Trial, lost: float, may: float) -> Steps:
         """Richer cells if those are enough, shorter slabs if the solution changes too fast in them,
-        smaller cells where it is poor."""
+        smaller cells where it is poor. Where these gained little, richer ones all the same: near a
+        kink all solutions miss as much of the equation, and only a better poor one can tell how
+        good the other is."""
         plan, d = steps.plan, len(steps.plan.slabs)
         ladder, gain = tuning.FEATURES[d], self._gain(steps, trial)
         for rung in range(plan.rung + 1, len(ladder)):
             more = ladder[rung] ** (1 / d) - plan.features ** (1 / d)
-            if ladder[rung] <= tuning.RICHEST[d] and lost * math.exp(-gain * more) <= may / 2:
+            enough = lost * math.exp(-gain * more) <= may / 2
+            enough |= self.slow > 0 and ladder[rung] >= AT_ONCE * plan.features
+            if ladder[rung] <= tuning.RICHEST[d] and enough:
                 return Steps(dataclasses.replace(plan, rung=rung), steps.length)
         solution, time_axis = trial.solution, d - 1
         axes, tiling = coarse_axes(solution), solution.basis.decomposition
