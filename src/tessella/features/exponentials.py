@@ -24,6 +24,9 @@ FADING = 0.6
 ENTERING = 0.4
 """Wavenumbers of those that enter, in parts of the others'."""
 
+FEWEST_AXES = 3
+"""Time included: on a line, cells are a twentieth of the work already."""
+
 GROWING = 1.0
 """Nepers by which some may grow in half a cell and slab: more has no future."""
 
@@ -72,18 +75,16 @@ def exponentials(
     coefficients: Mapping[Orders, float], half_widths: Array, axis: int, count: int
 ) -> Exponentials | None:
     """Exponentials of sum_alpha c_alpha D^alpha in cells of these half-widths; None where the
-    equation is not one of time, or its waves grow."""
+    equation is of fourth order, on a line or not one of time, or where something grows."""
     symbol, d = scaled_symbol(coefficients, half_widths), len(half_widths)
     highest = [max((alpha[i] for alpha, _ in symbol), default=0) for i in range(d)]
-    leading = [
-        sum(alpha[i] == top and sum(alpha) == top for alpha, _ in symbol)
-        for i, top in enumerate(highest)
-    ]
-    only = [sum(alpha[i] == top for alpha, _ in symbol) for i, top in enumerate(highest)]
-    if d < 3 or min(highest) < 1 or min(leading) < 1 or max(only) > 1:
+    leading = [[alpha for alpha, _ in symbol if alpha[i] == highest[i]] for i in range(d)]
+    single = all(own == [tuple(highest[i] * int(j == i) for j in range(d))]
+                 for i, own in enumerate(leading))  # fmt: skip
+    if d < FEWEST_AXES or min(highest) < 1 or max(highest) > 2 or not single:
         return None
-    scale = wide(count / highest[axis], d)
     constant = (0,) * d not in dict(symbol)
+    scale = wide(count / highest[axis], d)
     made = Exponentials(count, 1, "sin", constant, True, scale, symbol, axis)
     k = np.random.default_rng(0).uniform(-scale, scale, (64, d))
     if symbol_roots(dict(symbol), axis, 1j * k).real.max() > GROWING:

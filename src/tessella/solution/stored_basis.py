@@ -140,7 +140,8 @@ def basis_of(
 
 def _layers(level: Basis, k: int, archive: Archive) -> tuple[Layer, ...]:
     J, K = level.decomposition.count, level.features.count
-    fan_in, layers = level.decomposition.domain.dimension, []
+    d, layers = level.decomposition.domain.dimension, []
+    fan_in = 2 * d if archive.shape(f"weights_{k}_0")[-1:] == (2 * d,) else d
     for i in range(level.features.depth):
         weights = archive.array(f"weights_{k}_{i}", (J, K, fan_in), LARGEST_WEIGHT)
         biases = archive.array(f"biases_{k}_{i}", (J, K), LARGEST_WEIGHT)
