@@ -70,14 +70,15 @@ def part(file: str, number: str, dimension: str, limit: str) -> None:
     choices: dict[str, Any] = {"coupling": "interfaces", "features": features}
     stated, subdomains = problem(blocks), tuple(edge * n for n in blocks)
     ts.factor(problem((1,) * len(blocks)), subdomains=2, **choices).solve()
-    before, seconds = peak_mib(), []
+    before, seconds, busy = peak_mib(), [], []
     try:
         for _ in range(3):
             processes.total("start", np.zeros(1))
-            start = time.perf_counter()
+            start, work = time.perf_counter(), time.process_time()
             with limited(int(limit) << 20):
                 factored = ts.factor(stated, subdomains=subdomains, **choices)
             solution = factored.solve()
+            busy.append(processes.largest("busy", time.process_time() - work))
             seconds.append(processes.largest("seconds", time.perf_counter() - start))
     except MemoryError as error:
         if processes.index() == 0:
@@ -91,6 +92,7 @@ def part(file: str, number: str, dimension: str, limit: str) -> None:
         "cells": "x".join(map(str, subdomains)),
         "unknowns": solution.report.columns,
         "s": min(seconds),
+        "s at work": min(busy),
         "MiB each": processes.largest("memory", peak_mib() - before),
         "bytes": sum(int(n.replace(",", "")) for n in counted.groups()) if counted else 0,
         "foretold": sum(foretold),

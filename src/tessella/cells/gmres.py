@@ -15,6 +15,7 @@ import scipy.sparse
 from tessella.cells.joining import Order, Stage
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.solvers import Exchange, Merging
+from tessella.cells.together import Teams
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
@@ -35,8 +36,13 @@ def chosen(
 ) -> tuple[Merging | Exchange, str]:
     """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
     Sums and open ports (`bound`) can only be merged."""
-    joins = _joins(order, distinct)
-    seconds = sum(len(own.pairs) * stage.flops for stage, own in joins) / RATE
+    me, teams = processes.index(), Teams(order).members
+    flops = [
+        len(distinct[i].pairs) * stage.flops / len(teams[i])
+        for i, stage in enumerate(order.stages)
+        if stage.cells is None and me in teams[i]
+    ]
+    seconds = sum(flops) / RATE
     size = joining_bytes(order, distinct, Merging())
     filled = size / (0.6 * available_bytes())
     seconds, size, filled = (processes.largest("plan", x) for x in (seconds, size, filled))
