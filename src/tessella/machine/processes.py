@@ -1,6 +1,7 @@
 """Several processes that run the same script, and what they tell each other.
 
-All of them do the same in the same order. What is large is shared out (`cells/joining`), and what
+All of them do the same in the same order. What is large is shared out (`cells/joining`,
+`overlap/shares`), and what
 one of them knows and all must know is exchanged here. Alone, every function answers at once.
 """
 
@@ -47,8 +48,9 @@ def distributed(
 
     Call it once, at the top of the script, before anything is solved; then state and solve as ever.
     Subdomains side by side (`coupling="interfaces"`) are shared out: each process maps and joins
-    its own, and only what crosses between them is sent. Every process gets the whole solution. What
-    is solved in another way, every process solves by itself.
+    its own, and only what crosses between them is sent. So are overlapping ones where LSQR, LSMR, CG
+    or deflated LSQR solve them. Every process gets the whole solution. What is solved in another
+    way, every process solves by itself.
 
     Who takes part is found as `jax.distributed.initialize` finds it: in the variables of Slurm or
     Open MPI, in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or in what is given:

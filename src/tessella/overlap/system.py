@@ -281,13 +281,13 @@ def assemble(
         check_determined(basis, rows)
     bases = per_field(basis, problem.fields)
     check_memory(basis, n_rows)
-    weighed = weigh(problem, rows, None if share is None else share.sizes)
-    M = beside(
-        [
+    with processes.in_unison("blocks"):
+        weighed = weigh(problem, rows, None if share is None else share.sizes)
+        matrices = [
             evaluate_matrix(own, weighed.points, symbol, share)
             for own, symbol in zip(bases, weighed.symbols, strict=True)
         ]
-    )
+    M = beside(matrices)
     if share is not None:
         M = share.localised(M)
     if not isinstance(problem.domain, Box):
@@ -480,6 +480,8 @@ def gather_pairs(
     heights = np.bincount(subdomain, minlength=decomposition.count)
     starts = np.concatenate([[0], np.cumsum(heights)[:-1]])
     active = np.flatnonzero(heights)
+    if not len(active):
+        return
     padded = bucket(heights[active], width)
     for height in np.unique(padded):
         members = active[padded == height]

@@ -9,7 +9,6 @@ sends what its turned rows make of it, and gets back its own unknowns.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -37,9 +36,15 @@ class Turned(NamedTuple):
 
 @dataclass(frozen=True)
 class SharedCoarse:
-    """Least-squares solutions in the coarse columns; only process 0 has factors."""
+    """Least-squares solutions in the coarse columns; only process 0 has factors.
+
+    columns  which of the columns here are coarse, of `size` in all
+    starts   where those of each process begin among the coarse ones of all
+    """
 
     turned: tuple[Turned, ...]
+    columns: np.ndarray
+    size: int
     starts: np.ndarray
     factors: Factorisation | WideFactorisation | None
 
@@ -49,12 +54,17 @@ class SharedCoarse:
         others = range(1, processes.number())
         if self.factors is None:
             processes.send(0, "turned", own)
-            return processes.receive(0, "coarse")[0], np.nan
+            return self._placed(processes.receive(0, "coarse")[0]), np.nan
         every = [own, *(processes.receive(q, "turned")[0] for q in others)]
         c, left = self.factors.solve(np.concatenate(every))
         for q in others:
             processes.send(q, "coarse", c[self.starts[q] : self.starts[q + 1]])
-        return c[: self.starts[1]], left
+        return self._placed(c[: self.starts[1]]), left
+
+    def _placed(self, c: Array) -> Array:
+        found = np.zeros(self.size)
+        found[self.columns] = c
+        return found
 
     def bytes(self) -> int:
         """What all processes send for one right-hand side."""
@@ -69,27 +79,34 @@ class SharedCoarse:
 
 def shared_coarse(C: SharedMatrix, progress: Progress | None = None) -> SharedCoarse:
     """Factor the coarse blocks of all processes."""
-    sizes = processes.gathered("columns", np.array([C.shape[1]]))
+    assert isinstance(C.vectors, Halo)
+    every = list(C.own.blocks())
+    full = [k for k, block in enumerate(every) if len(block.columns)]
+    own, places = [every[k] for k in full], C.own.positions() if full else None
+    places = None if places is None else places[full]
+    none = np.zeros(0, dtype=np.int64)
+    columns = np.unique(np.concatenate([none, *(block.columns for block in own)]))
+    sizes = processes.gathered("columns", np.array([len(columns)]))
     starts = np.concatenate([[0], *sizes]).cumsum()
     first = starts[processes.index()]
-    own = [block._replace(columns=block.columns + first) for block in C.own.blocks()]
-    places = C.own.positions() if own else None
-    full = [k for k, block in enumerate(own) if len(block.columns)]
-    own, places = [own[k] for k in full], None if places is None else places[full]
-    assert isinstance(C.vectors, Halo)
+    own = [b._replace(columns=first + np.searchsorted(columns, b.columns)) for b in own]
     classes = _classes(_met(own, C.vectors), C.shape[0])
     turned, triangles = [], []
     for rows, pieces in classes:
-        values = np.concatenate([piece.values for piece in pieces], axis=1)
-        columns = [piece.columns for piece in pieces]
+        met = [piece.columns for piece in pieces]
+        values = np.zeros((len(rows), sum(map(len, met))))
+        ends = np.cumsum([len(one) for one in met])
+        for piece, end in zip(pieces, ends, strict=True):
+            at = np.searchsorted(rows, piece.rows)
+            values[at, end - len(piece.columns) : end] = piece.values
         Q = None
         if len(values) > values.shape[1]:
             Q, values = np.linalg.qr(values)
         turned.append(Turned(rows, Q))
-        triangles.append((values, columns))
+        triangles.append((values, met))
     whole = _collected(triangles, own, places, int(starts[-1]))
     factors = None if whole is None else NestedQR().init(whole, progress)
-    return SharedCoarse(tuple(turned), starts, factors)
+    return SharedCoarse(tuple(turned), columns, C.shape[1], starts, factors)
 
 
 def _met(own: list[Block], halo: Halo) -> list[Block]:
@@ -139,26 +156,47 @@ def _unpacked(ints: np.ndarray, values: Array) -> list[Block]:
 
 
 def _classes(pieces: list[Block], size: int) -> list[tuple[np.ndarray, list[Block]]]:
-    """Rows that meet the same pieces, with these restricted to them."""
-    keys = np.random.default_rng(0).integers(1, 2**64, size=len(pieces), dtype=np.uint64)
-    kind = np.zeros(size, dtype=np.uint64)
-    for key, piece in zip(keys, pieces, strict=True):
-        kind[piece.rows] += key
-    met = np.unique(np.concatenate([np.zeros(0, dtype=np.int64), *(p.rows for p in pieces)]))
-    names, number = np.unique(kind[met], return_inverse=True)
-    order = np.argsort(number, kind="stable")
-    ends = np.concatenate([[0], np.cumsum(np.bincount(number, minlength=len(names)))])
-    members = [met[order[start:end]] for start, end in pairwise(ends)]
-    of_row = np.zeros(size, dtype=np.int64)
-    of_row[met] = number
-    parts: list[list[Block]] = [[] for _ in names]
+    """Rows that meet the same pieces, or some of those, with these restricted to them."""
+    kind, names = _kinds(pieces, size)
+    met: list[set[int]] = [set() for _ in range(names)]
+    for k, piece in enumerate(pieces):
+        for one in np.unique(kind[piece.rows]).tolist():
+            met[one].add(k)
+    kind = np.append(_homes(met), -1)[kind]
+    parts: dict[int, list[Block]] = {}
     for piece in pieces:
-        own = of_row[piece.rows]
+        own = kind[piece.rows]
         for one in np.unique(own).tolist():
             here = np.flatnonzero(own == one)
-            here = here[np.argsort(piece.rows[here])]
-            parts[one].append(Block(piece.values[here], piece.rows[here], piece.columns))
-    return list(zip(members, parts, strict=True))
+            part = Block(piece.values[here], piece.rows[here], piece.columns)
+            parts.setdefault(one, []).append(part)
+    order = np.argsort(kind, kind="stable")
+    starts = np.searchsorted(kind[order], range(names + 1))
+    return [(order[starts[one] : starts[one + 1]], parts[one]) for one in sorted(parts)]
+
+
+def _kinds(pieces: list[Block], size: int) -> tuple[np.ndarray, int]:
+    """For every row a number that it has in common with those that meet the same pieces, -1 if it
+    meets none; and how many there are. Told apart by a random 64-bit sum over their pieces."""
+    keys = np.random.default_rng(0).integers(1, 2**64, size=len(pieces), dtype=np.uint64)
+    total = np.zeros(size, dtype=np.uint64)
+    for key, piece in zip(keys, pieces, strict=True):
+        total[piece.rows] += key
+    found, names = np.full(size, -1), 0
+    if total.any():
+        known, number = np.unique(total[total > 0], return_inverse=True)
+        found[total > 0], names = number, len(known)
+    return found, names
+
+
+def _homes(met: list[set[int]]) -> np.ndarray:
+    """To which set each joins: one that has all of it and most besides, or itself."""
+    having: dict[int, set[int]] = {}
+    for one, own in enumerate(met):
+        for k in own:
+            having.setdefault(k, set()).add(one)
+    wider = [set.intersection(*(having[k] for k in own)) for own in met]
+    return np.array([max(sorted(some), key=lambda c: len(met[c])) for some in wider], dtype=int)
 
 
 def _collected(
