@@ -193,7 +193,7 @@ class _Unpacking:
         kind, shape = np.dtype(dtype).kind, self.archive.shape(name)
         stored = self.archive.array(name, shape, kind=np.dtype(STORED[kind]).kind)
         found = stored.astype(dtype, copy=False)
-        if not np.array_equal(found, stored):
+        if found is not stored and not np.array_equal(found, stored):
             raise ValueError(f"{name!r} has numbers that are no {dtype}")
         found = found.T if turned else found
         return on_device(found) if device else found

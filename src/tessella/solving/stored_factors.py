@@ -122,8 +122,7 @@ def packed(factored: FactoredProblem) -> Packed:
 
 def save(factored: FactoredProblem, path: str | Path) -> Path:
     """Write atomically: a reader sees the old file or the whole new one."""
-    if not processes.alone():
-        raise ValueError("factors of several processes are not saved: factor in a single one")
+    _check_alone("saved")
     target, problem = named(path), factored.problem
     levels = _levels(factored.parts.basis, problem)
     tree, arrays = packed(factored)
@@ -153,6 +152,7 @@ def read(
     """A file's factored problem, tried before it is handed out."""
     from tessella.solving.factor import FactoredProblem, statements
 
+    _check_alone("loaded")
     with file.read_as("header"):
         stored = as_type(StoredFactors, file.header, "it")
         asked = tuple(StoredStatement(*own) for own in stored.asked)
@@ -175,6 +175,11 @@ def read(
     if given is not None:
         _compare(solution, factored, file)
     return factored
+
+
+def _check_alone(what: str) -> None:
+    if not processes.alone():
+        raise ValueError(f"factors are {what} by a single process: run the script in one")
 
 
 def _of_another(file: Archive, what: str) -> ValueError:
