@@ -362,10 +362,8 @@ def gallery_nonlinear() -> None:
             save("gallery_nonlinear", rows)
     met = np.array([row["error / tol"] for row in rows if row["met"] == "tolerance met"])
     table("Tolerances of nonlinear problems", rows)
-    print(
-        f"  {len(met)} of {len(rows)} met, {np.sum(~(met <= 3))} of them falsely; the worst error is"
-        f" {np.max(met):.2g} tol"
-    )
+    false, worst = int(np.sum(~(met <= 3))), float(np.max(met))
+    print(f"  {len(met)} of {len(rows)} met, {false} of them falsely; worst error {worst:.2g} tol")
 
 
 def fastest(run: Callable[[], Any]) -> tuple[Any, float]:
