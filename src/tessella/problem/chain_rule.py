@@ -50,7 +50,8 @@ def along(
         direction = jnp.zeros_like(points).at[:, axis].set(1.0)
         return jax.jvp(value, (rows, points), (change, direction))[1]
 
-    derivative.__name__ = f"D({axes[axis]}=1) of {name}"
+    shown = "f(d, x)" if name == "<lambda>" else name
+    derivative.__name__ = f"D({axes[axis]}=1) @ {shown}"
     return derivative
 
 

@@ -463,7 +463,7 @@ def _function_values(
         if isinstance(function, NormalComponent):
             if normals is None:
                 raise ValueError(
-                    "NormalDerivative needs a boundary normal: use it in a Condition, "
+                    "NormalDerivative or d(n=1) needs a boundary normal: use it in a Condition, "
                     "or write D(x=1) for a derivative in the interior"
                 )
             found = dict.fromkeys(gammas, normals[:, function.axis])
