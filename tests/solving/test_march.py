@@ -10,6 +10,7 @@ import pytest
 import tessella as ts
 from tessella.accuracy import estimate
 from tessella.cells.factors import CellFactors
+from tessella.cells.later import later
 from tessella.cells.system import cell_system
 from tessella.problem.slabs import slab_problem, until
 from tessella.solution.marched import Slab
@@ -123,12 +124,12 @@ def test_what_is_asked_later_is_what_would_be_assembled(problem, same):
     cells = (2,) * (problem.domain.dimension - 1)
     basis = ts.CellBasis(ts.Tiling(first.domain, (*cells, 1)), ts.RandomFeatures(30))
     system, moved = cell_system(first, basis, ts.Grid(1.5)), basis.moved(second.domain)
-    later = system.later(second, moved)
-    assert (later is not None) == same
+    found = later(system, second, moved)
+    assert (found is not None) == same
     if same:
         anew = cell_system(second, moved, ts.Grid(1.5))
-        assert later.has_matrix_of(anew)
-        np.testing.assert_allclose(later.right, anew.right, rtol=1e-9, atol=1e-12)
+        assert found.has_matrix_of(anew)
+        np.testing.assert_allclose(found.right, anew.right, rtol=1e-9, atol=1e-12)
 
 
 def test_coefficients_that_change_in_time_are_factored_in_every_slab():

@@ -10,6 +10,7 @@ from typing import Any, Self
 import numpy as np
 
 from tessella.cells.basis import AnyCellBasis
+from tessella.cells.later import later
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
@@ -84,7 +85,7 @@ class FactoredCells(Factors):
 
     def later(self, problem: Problem, basis: AnyCellBasis) -> Self | None:
         with processes.in_unison("assemble"):
-            own = self.system.later(problem, basis)
+            own = later(self.system, problem, basis)
         return None if own is None else dataclasses.replace(self, system=own)
 
     def data(self) -> list[Data]:

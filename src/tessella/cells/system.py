@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain, islice
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
@@ -24,16 +24,13 @@ from tessella.cells.rows import Asked, Place, Said, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.tiled import Cells, cells_of
 from tessella.geometry.box import Box
-from tessella.geometry.lattice import shifted
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import per_field
 from tessella.overlap.points import Grid
 from tessella.problem.conditions import IntegralCondition, PointCondition
-from tessella.problem.operators import NormalComponent, Operator
+from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
-from tessella.problem.slabs import TIME, says_the_same
-from tessella.problem.statement import Statement
 
 SUM_POINTS = 10
 """Fewest Gauss points per axis and cell for an integral."""
@@ -158,47 +155,6 @@ class CellSystem:
         if len(mine) != len(theirs) or self.faces != other.faces:
             return False
         return all(_same_rows(a, b) for a, b in zip(mine, theirs, strict=True))
-
-    def later(self, problem: Problem, basis: AnyCellBasis) -> CellSystem | None:
-        """The system of a problem that says the same later in time, of equal cells: only data are
-        asked for anew. None if its rows may be others, which those of every coefficient that is a
-        function tell by their numbers."""
-        if self.enriching.count or not says_the_same(self.problem, problem):
-            return None
-        axis = problem.domain.axis_index(TIME)
-        by = float(problem.domain.lower[axis] - self.problem.domain.lower[axis])
-        asked, said, old = [], [], iter(self.asked)
-        for own, statement in zip(self.said, problem.statements, strict=True):
-            if not own.parts or own.name != statement.name:
-                return None
-            moved = own._replace(points=shifted(own.points, axis, by))
-            if not _steady(problem, statement, own, moved):
-                return None
-            given, start = statement.values(moved.points), 0
-            for part in islice(old, own.parts):
-                here = slice(start, start + part.h.size)
-                start = here.stop
-                asked.append(replace(part, h=given[here].reshape(part.h.shape) * part.scale))
-            said.append(moved)
-        return replace(self, problem=problem, basis=basis, asked=tuple(asked), said=tuple(said))
-
-
-def _steady(problem: Problem, statement: Statement, before: Said, after: Said) -> bool:
-    """Whether the coefficients of a statement are the same at later points."""
-    terms = statement.operator.expand(problem.domain.axes)
-    functions = {f for term in terms for f, _ in term.functions}
-    if all(isinstance(f, NormalComponent) for f in functions):
-        return True
-    for field in problem.fields:
-        old, new = (
-            problem.symbol(statement.operator, at.points, at.normals, field)
-            for at in (before, after)
-        )
-        if old.keys() != new.keys():
-            return False
-        if not all(np.allclose(old[a], new[a], rtol=1e-11, atol=0.0) for a in old):
-            return False
-    return True
 
 
 def retuned(system: CellSystem, tuning: float) -> CellSystem:

@@ -8,6 +8,7 @@ side of a cell to the other, as what enters through it does.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -49,24 +50,21 @@ class Exponentials(PlaneWaves):
         biases = random.uniform(0.0, 2 * np.pi, (subdomains, self.count))
         return (Layer(np.concatenate([zeta.imag, zeta.real], axis=2), biases),)
 
-    def _zeta(self, dimension: int, random: np.random.Generator) -> Array:
-        """(K, d) complex."""
-        symbol, space = dict(self.symbol), [i for i in range(dimension) if i != self.axis]
-        entering = self.count - int(np.ceil(FADING * self.count / self.roots)) * self.roots
-        fading = self.count - max(entering, 0)
-        number, root = np.divmod(np.arange(fading), self.roots)
-        k = self.scale * evenly(number, dimension - 1, self.axis, random)
-        zeta = 1j * k
-        roots = symbol_roots(symbol, self.axis, zeta)
-        zeta[:, self.axis] = roots[np.arange(fading), root]
-        parts = [zeta]
+    def _zeta(self, dimension: int, random: np.random.Generator) -> np.ndarray:
+        """(K, d): along one axis a root, along the others evenly spread wavenumbers."""
+        fading = min(self.count, self.roots * math.ceil(FADING * self.count / self.roots))
+        space, entering = [i for i in range(dimension) if i != self.axis], self.count - fading
+        kinds = [(self.axis, fading, self.scale)]
         for n, side in enumerate(space):
-            own = len(range(n, self.count - fading, len(space)))
-            order = max(alpha[side] for alpha in symbol)
-            number, root = np.divmod(np.arange(own), order)
-            zeta = 1j * ENTERING * self.scale * evenly(number, dimension - 1, side, random)
-            roots = symbol_roots(symbol, side, zeta)
-            zeta[:, side] = roots[np.arange(own), root]
+            own = len(range(n, entering, len(space)))
+            kinds.append((side, own, ENTERING * self.scale))
+        parts = []
+        for axis, count, scale in kinds:
+            number, root = np.divmod(np.arange(count), max(alpha[axis] for alpha, _ in self.symbol))
+            zeta = 1j * scale * evenly(number, dimension - 1, axis, random)
+            roots = symbol_roots(dict(self.symbol), axis, zeta)
+            ways = np.argsort(roots.imag if axis == self.axis else roots.real, axis=1)
+            zeta[:, axis] = roots[np.arange(count), ways[np.arange(count), root]]
             parts.append(zeta)
         return np.concatenate(parts)
 

@@ -133,16 +133,17 @@ def step_to(
                 f"estimated error {estimate:.1e} <= tol = {method.tol:.1e} until t = {reached:g}"
             )
             return marched, True, reason
-        if way.least or estimate > before / WORTH_MORE:
+        over = way.spent() > way.patience
+        if not over and (way.least or estimate > before / WORTH_MORE):
             reason = (
                 f"the estimated error stays at {estimate:.1e} with finer cells and slabs: the "
                 f"solution is not smooth, or equation and conditions contradict each other"
             )
             return marched, False, reason
         before = estimate
-        if 2 * way.spent() - begun > way.patience:
+        if over or 2 * way.spent() - begun > way.patience:
             reason = (
-                f"the estimated error has grown to {estimate:.1e} by the end; "
+                f"the estimated error is {estimate:.1e} at the end; "
                 f"{way.spent():.0f} of {way.patience:.0f} s are spent; raise `patience`"
             )
             return marched, False, reason
