@@ -50,7 +50,7 @@ def bent():
 DOORS = {
     "refined": lambda **kept: ts.solve(peak(), tol=1e-8, **kept)(AT),
     "marched": lambda **kept: ts.march(rod(), 8, subdomains=(3, 1), **CELLS, **kept)(AT),
-    "stepped": lambda **kept: ts.solve(wave(), tol=1e-7, **kept)(AT),
+    "stepped": lambda **kept: ts.solve(wave(), tol=1e-6, **kept)(AT),
     "nonlinear": lambda **kept: ts.solve(bent(), tol=1e-8, **kept)(AT[:, :1]),
 }
 
@@ -78,7 +78,7 @@ def dying(function, at):
         ("refined", (tolerance, "run"), 3),
         ("marched", (Track, "solve"), 11),
         ("marched", (os, "replace"), 6),
-        ("stepped", (Track, "solve"), 20),
+        ("stepped", (Track, "solve"), 25),
         ("nonlinear", (checkpoint.archive, "write"), 3),
     ],
 )

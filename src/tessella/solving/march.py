@@ -122,8 +122,12 @@ def _march(
     watch, slabs = Stopwatch(), len(ends) - 1
     walk = Walk(problem, method, inner(progress))
     reason, advice = f"reached t = {ends[-1]:g}", ""
+    last = None
     while checkpoint is not None and (record := checkpoint.read(len(walk.figures))) is not None:
         walk.recall(record, parts)
+        last = record
+    if last is not None and len(walk.figures) < slabs:
+        walk.resume(last, parts)
     for k in range(len(walk.figures), slabs):
         try:
             walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))

@@ -190,8 +190,12 @@ class _Stepping:
         method = Method(test_grid=self.method.test_grid, estimate=True)
         walk = Walk(self.problem, method, inner(self.progress))
         self.kept, self.least, reason, advice = None, 0.0, f"reached t = {t_end:g}", ""
+        last = None
         while checkpoint is not None and (record := checkpoint.read(len(walk.figures))) is not None:
             t, steps = self.recall(walk, record)
+            last = record
+        if last is not None and walk.fine.parts is not None and t < t_end:
+            walk.resume(last, walk.fine.parts)
         while t < t_end:
             try:
                 trial, steps = self.slab(walk, t, steps)
@@ -245,10 +249,8 @@ class _Stepping:
         if self.found is None or self.found[:2] != (plan, bounds):
             parts = planned(slab_problem(self.blind, bounds), plan, self.method)
             self.found = plan, bounds, parts
-        start, known = walk.end, walk.fine
         walk.recall(record, self.found[2])
-        known.parts, self.last_plan = (self.found[2], plan) if own["current"] else (None, None)
-        known.length = walk.end - start
+        walk.fine.parts, self.last_plan = (self.found[2], plan) if own["current"] else (None, None)
         self.first, self.kept = Steps.of(own["first"]), Steps.of(own["kept"])
         self.least = as_type(float, own["least"], "least")
         self.steps = list(as_type(tuple[Step, ...], own["steps"], "steps"))

@@ -88,6 +88,8 @@ class Track:
         self.ready: Factors | None = None
         self.parts: Parts | None = None
         self.length = 0.0
+        self.made: Bounds | None = None
+        """Of the slab whose matrix the factors are of."""
 
     @refusals_with_remedy()
     def solve(
@@ -129,6 +131,7 @@ class Track:
             with watch.phase("compare"):
                 known = last.renewed(system)
         reused = known is not None
+        self.made = self.made if reused else bounds
         known = known or way(basis).factor(system, chosen, watch, progress)
         begins = before is None
         found = substitute(
@@ -139,6 +142,17 @@ class Track:
             found.report, seconds=watch.total(), peak_memory_mib=peak_mib()
         )
         return dataclasses.replace(found, report=report), reused
+
+    def remake(
+        self, problem: Problem, bounds: Bounds, parts: Parts, before: Solution | None
+    ) -> None:
+        """Factors as an earlier run has made them in this slab: those of another slab with the same
+        matrix differ by rounding, which nearly dependent features make much of."""
+        slab = slab_problem(problem, bounds, before)
+        basis = parts.basis.moved(slab.domain)
+        system = way(basis).assemble(slab, dataclasses.replace(parts, basis=basis))
+        self.ready = way(basis).factor(system, parts, Stopwatch(), None)
+        self.parts, self.made = parts, bounds
 
     def _iterated(
         self, slab: Problem, parts: Parts, first: Applied, progress: Progress | None
@@ -302,9 +316,12 @@ class Walk:
 
     def record(self) -> list[Record]:
         """The last slab, and all that the next one goes on from."""
+        half, parts = self.half, (self.fine.parts, self.coarse.parts)
+        beside = half is not None and half[0] is parts[0] and half[1] is parts[1]
         header = {
             "slab": dataclasses.asdict(self.figures[-1]),
             "numbers": {name: getattr(self, name) for name in NUMBERS},
+            "made": (self.fine.made, self.coarse.made if beside else None),
         }
         tables = {"moments": self.moments[-1], "peaks": self.peaks[-1], "spread": self.spread}
         found = [Record(header, tables), of_solution(self.solutions[-1])]
@@ -313,7 +330,8 @@ class Walk:
     def recall(self, record: Record, parts: Parts) -> None:
         """A slab that an earlier run has kept, after those before it."""
         figure = as_type(Slab, record.header["slab"], "slab")
-        slab = slab_problem(self.problem, (self.end, figure.end), self.last)
+        bounds = self.end, figure.end
+        slab = slab_problem(self.problem, bounds, self.last)
         basis = parts.basis.moved(slab.domain)
         self.solutions.append(record.solution(slab, basis))
         self.figures.append(figure)
@@ -324,9 +342,30 @@ class Walk:
         numbers = as_type(dict[str, float], record.header["numbers"], "numbers")
         for name in NUMBERS:
             setattr(self, name, numbers[name])
+<<<<<<< HEAD
         self.moments.append(record.arrays["moments"])
         self.peaks.append(record.arrays["peaks"])
         self.spread = record.arrays["spread"]
+=======
+        for name in TABLES:
+            setattr(self, name, record.arrays[name])
+        self.fine.length = self.coarse.length = bounds[1] - bounds[0]
+
+    def resume(self, record: Record, parts: Parts) -> None:
+        """Go on after the last slab that is recalled, with the factors that it had."""
+        fine, coarse = as_type(tuple[Bounds | None, Bounds | None], record.header["made"], "made")
+        if fine is None or not self.problem.linear:
+            return
+        self.fine.remake(self.problem, fine, parts, self._before(fine))
+        half = self._poorer(parts)
+        if half is not None and coarse is not None:
+            self.coarse.remake(self.blind, coarse, half, self._before(coarse))
+
+    def _before(self, bounds: Bounds) -> Solution | None:
+        """The slab that ends where another one begins."""
+        pairs = zip(self.figures, self.solutions, strict=True)
+        return next((own for figure, own in pairs if figure.end == bounds[0]), None)
+>>>>>>> wt-cells
 
     def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
         """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
