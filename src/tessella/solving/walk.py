@@ -342,13 +342,9 @@ class Walk:
         numbers = as_type(dict[str, float], record.header["numbers"], "numbers")
         for name in NUMBERS:
             setattr(self, name, numbers[name])
-<<<<<<< HEAD
         self.moments.append(record.arrays["moments"])
         self.peaks.append(record.arrays["peaks"])
         self.spread = record.arrays["spread"]
-=======
-        for name in TABLES:
-            setattr(self, name, record.arrays[name])
         self.fine.length = self.coarse.length = bounds[1] - bounds[0]
 
     def resume(self, record: Record, parts: Parts) -> None:
@@ -365,7 +361,6 @@ class Walk:
         """The slab that ends where another one begins."""
         pairs = zip(self.figures, self.solutions, strict=True)
         return next((own for figure, own in pairs if figure.end == bounds[0]), None)
->>>>>>> wt-cells
 
     def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
         """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
