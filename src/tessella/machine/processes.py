@@ -1,8 +1,8 @@
 """Several processes that run the same script, and what they tell each other.
 
 All of them do the same in the same order. What is large is shared out (`cells/joining`,
-`overlap/shares`), and what
-one of them knows and all must know is exchanged here. Alone, every function answers at once.
+`overlap/shares`), and what one of them knows and all must know is exchanged here. Alone, every
+function answers at once.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def distributed(
 
     Call it once, at the top of the script, before anything is solved; then state and solve as ever.
     Subdomains side by side (`coupling="interfaces"`) are shared out: each process maps and joins
-    its own, and only what crosses between them is sent. So are overlapping ones where LSQR, LSMR, CG
-    or deflated LSQR solve them. Every process gets the whole solution. What is solved in another
+    its own, and only what crosses between them is sent. So are overlapping ones where LSQR, LSMR,
+    CG or deflated LSQR solve them. Every process gets the whole solution. What is solved in another
     way, every process solves by itself.
 
     Who takes part is found as `jax.distributed.initialize` finds it: in the variables of Slurm or
@@ -206,15 +206,15 @@ SHORT = 1 << 14
 
 def swapped(what: str, own: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Arrays for some other processes against theirs, which they send at the same time."""
+    if all(x.nbytes <= SHORT for x in own.values()):
+        for other, x in own.items():
+            send(other, what, x)
+        return {source: receive(source, what)[0] for source in reversed(own)}
     failed: list[Exception] = []
     sending = threading.Thread(target=_sent_to, args=(own, what, failed))
-    if all(x.nbytes <= SHORT for x in own.values()):
-        _sent_to(own, what, failed)
-    else:
-        sending.start()
+    sending.start()
     found = {source: receive(source, what)[0] for source in reversed(own)}
-    if sending.ident is not None:
-        sending.join()
+    sending.join()
     if failed:
         raise failed[0]
     return found

@@ -25,7 +25,7 @@ from tessella.machine.device import on_the_cpu
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Watching
-from tessella.overlap.system import evaluate_at
+from tessella.overlap.matrices import evaluate_at
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.problem.statement import check_operator
