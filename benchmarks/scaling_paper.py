@@ -25,7 +25,7 @@ from tessella.machine.threads import CORES
 from tessella.solution.report import error_norms
 from tessella.solving.ways import Factored
 
-EDGE, FEATURES, ITERATIONS = 32, 16, 200
+EDGE, FEATURES, ITERATIONS = 32, 16, 100
 """Subdomains of one process along each axis, their features, and iterations that are timed."""
 
 FEW = 5
@@ -43,7 +43,7 @@ def part(file: str, number: str) -> None:
     factored = ts.factor(problem(blocks), subdomains=subdomains, solver=solver, **choices)
     ready, made, spent = time.perf_counter() - start, [], []
     solution = factored.solve()
-    for _ in range(3):
+    for _ in range(2):
         processes.total("start", np.zeros(1))
         start, at_work = time.perf_counter(), time.process_time()
         solution = factored.solve()

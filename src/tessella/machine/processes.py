@@ -200,7 +200,7 @@ def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     return [found[i] for i in range(_Here.number)]
 
 
-SHORT = 1 << 14
+SHORT = 1 << 15
 """Bytes that a connection takes although nobody reads yet."""
 
 
