@@ -23,7 +23,11 @@ from tessella.machine.threads import CORES
 from tessella.solution.report import error_norms
 from tessella.solving.ways import Factored
 
+<<<<<<< HEAD
 EDGE, FEATURES, ITERATIONS = 32, 16, 60
+=======
+EDGE, FEATURES, ITERATIONS = 32, 16, 100
+>>>>>>> wt-paper
 """Subdomains of one process along each axis, their features, and iterations that are timed."""
 
 MODULE = "benchmarks.scaling_paper"
@@ -47,7 +51,7 @@ def part(file: str, number: str) -> None:
     factored = ts.factor(problem(blocks), subdomains=subdomains, solver=solver, **choices)
     ready, made, spent = time.perf_counter() - start, [], []
     solution = factored.solve()
-    for _ in range(3):
+    for _ in range(2):
         processes.total("start", np.zeros(1))
         start, at_work = time.perf_counter(), time.process_time()
         solution = factored.solve()

@@ -10,7 +10,8 @@ from scipy.sparse.linalg import lsqr
 import tessella as ts
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
 from benchmarks.peers.problems import Array, Case
-from tessella.overlap.system import assemble, evaluate_at
+from tessella.overlap.matrices import evaluate_at
+from tessella.overlap.system import assemble
 
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "oscillator-60": ("harmonic-oscillator", {"omega0": 60.0}),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.overlap.system import evaluate_matrix
+from tessella.overlap.matrices import evaluate_matrix
 from tessella.overlap.windows import bump, bump_sums, quotient
 
 ORDERS = 4

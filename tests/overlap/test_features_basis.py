@@ -15,7 +15,7 @@ from tessella.features.random_features import (
     deep_derivatives,
     shallow_derivatives,
 )
-from tessella.overlap.system import evaluate_matrix
+from tessella.overlap.matrices import evaluate_matrix
 
 PLANE = ts.Box(x=(0, 1), y=(-1, 1))
 GAMMAS = tuple(g for g in itertools.product(range(5), repeat=2) if sum(g) <= 4)

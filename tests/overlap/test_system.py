@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tessella as ts
-import tessella.overlap.system as assembly
-from tessella.overlap.system import assemble, evaluate_at, evaluate_matrix
+import tessella.overlap.matrices as assembly
+from tessella.overlap.matrices import evaluate_at, evaluate_matrix
+from tessella.overlap.system import assemble
 
 PLANE = ts.Box(x=(0, 1), y=(0, 2))
 

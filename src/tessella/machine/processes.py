@@ -1,8 +1,8 @@
 """Several processes that run the same script, and what they tell each other.
 
 All of them do the same in the same order. What is large is shared out (`cells/joining`,
-`overlap/shares`), and what
-one of them knows and all must know is exchanged here. Alone, every function answers at once.
+`overlap/shares`), and what one of them knows and all must know is exchanged here. Alone, every
+function answers at once.
 """
 
 from __future__ import annotations
@@ -220,10 +220,11 @@ def swapped(what: str, own: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     return _traded(what, own, [*own][::-1])
 
 
-SHORT = 1 << 14
+SHORT = 1 << 15
 """Bytes that a connection takes although nobody reads yet."""
 
 
+<<<<<<< HEAD
 def _traded(
     what: str, out: Mapping[int, np.ndarray], sources: Sequence[int]
 ) -> dict[int, np.ndarray]:
@@ -237,6 +238,19 @@ def _traded(
     found = {source: receive(source, what)[0] for source in sources}
     if sending.ident is not None:
         sending.join()
+=======
+def swapped(what: str, own: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Arrays for some other processes against theirs, which they send at the same time."""
+    if all(x.nbytes <= SHORT for x in own.values()):
+        for other, x in own.items():
+            send(other, what, x)
+        return {source: receive(source, what)[0] for source in reversed(own)}
+    failed: list[Exception] = []
+    sending = threading.Thread(target=_sent_to, args=(own, what, failed))
+    sending.start()
+    found = {source: receive(source, what)[0] for source in reversed(own)}
+    sending.join()
+>>>>>>> wt-paper
     if failed:
         raise failed[0]
     return found

@@ -28,8 +28,9 @@ from tessella.networks.training import (
     train,
 )
 from tessella.overlap.basis import Basis
+from tessella.overlap.matrices import evaluate_matrix
 from tessella.overlap.points import Grid, Rows
-from tessella.overlap.system import Weighed, evaluate_matrix, weigh
+from tessella.overlap.system import Weighed, weigh
 from tessella.problem.operators import Identity
 from tessella.problem.problem import Problem
 from tessella.solution.report import Report

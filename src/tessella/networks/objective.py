@@ -28,7 +28,7 @@ from tessella.machine.memory import require
 from tessella.networks.network import Parameters, apply_operator
 from tessella.overlap.basis import Basis
 from tessella.overlap.evaluation import orders_below, window_coefficients, window_tables
-from tessella.overlap.system import gather_pairs
+from tessella.overlap.matrices import gather_pairs
 
 TEMPORARIES = 24
 """Arrays of one number per (pair, hidden unit, layer) that a step holds at most."""

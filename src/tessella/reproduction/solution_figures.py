@@ -10,8 +10,9 @@ from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.rrqr import RRQR
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import per_field
+from tessella.overlap.matrices import evaluate_matrix
 from tessella.overlap.points import Grid
-from tessella.overlap.system import assemble, evaluate_matrix
+from tessella.overlap.system import assemble
 from tessella.reproduction import cases, paper
 from tessella.reproduction.figure_parts import (
     BLUE,
