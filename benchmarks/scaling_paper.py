@@ -23,11 +23,7 @@ from tessella.machine.threads import CORES
 from tessella.solution.report import error_norms
 from tessella.solving.ways import Factored
 
-<<<<<<< HEAD
 EDGE, FEATURES, ITERATIONS = 32, 16, 60
-=======
-EDGE, FEATURES, ITERATIONS = 32, 16, 100
->>>>>>> wt-paper
 """Subdomains of one process along each axis, their features, and iterations that are timed."""
 
 MODULE = "benchmarks.scaling_paper"

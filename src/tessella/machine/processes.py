@@ -224,33 +224,19 @@ SHORT = 1 << 15
 """Bytes that a connection takes although nobody reads yet."""
 
 
-<<<<<<< HEAD
 def _traded(
     what: str, out: Mapping[int, np.ndarray], sources: Sequence[int]
 ) -> dict[int, np.ndarray]:
     """Send and hear in these orders, at the same time unless all is short."""
+    if all(x.nbytes <= SHORT for x in out.values()):
+        for other, x in out.items():
+            send(other, what, x)
+        return {source: receive(source, what)[0] for source in sources}
     failed: list[Exception] = []
     sending = threading.Thread(target=_sent_to, args=(out, what, failed))
-    if all(x.nbytes <= SHORT for x in out.values()):
-        _sent_to(out, what, failed)
-    else:
-        sending.start()
-    found = {source: receive(source, what)[0] for source in sources}
-    if sending.ident is not None:
-        sending.join()
-=======
-def swapped(what: str, own: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Arrays for some other processes against theirs, which they send at the same time."""
-    if all(x.nbytes <= SHORT for x in own.values()):
-        for other, x in own.items():
-            send(other, what, x)
-        return {source: receive(source, what)[0] for source in reversed(own)}
-    failed: list[Exception] = []
-    sending = threading.Thread(target=_sent_to, args=(own, what, failed))
     sending.start()
-    found = {source: receive(source, what)[0] for source in reversed(own)}
+    found = {source: receive(source, what)[0] for source in sources}
     sending.join()
->>>>>>> wt-paper
     if failed:
         raise failed[0]
     return found

@@ -32,13 +32,8 @@ from tessella.overlap.matrices import evaluate_all
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
 from tessella.overlap.shares import Share
-<<<<<<< HEAD
-from tessella.overlap.system import evaluate_all
 from tessella.problem.linearised import applied_to, derivative
 from tessella.problem.nonlinear import classified, is_linear
-=======
-from tessella.problem.nonlinear import applied_to, classified, derivative, is_linear
->>>>>>> wt-paper
 from tessella.problem.operator_function import from_function
 from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Ansatz, Problem, Reference

@@ -23,13 +23,9 @@ from tessella.machine.device import on_the_cpu
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Watching
-<<<<<<< HEAD
-from tessella.overlap.system import evaluate_at
+from tessella.overlap.matrices import evaluate_at
 from tessella.problem.linearised import Around, linearised
 from tessella.problem.nonlinear import classified, is_linear
-=======
-from tessella.overlap.matrices import evaluate_at
->>>>>>> wt-paper
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.problem.statement import check_operator
