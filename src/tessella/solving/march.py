@@ -12,6 +12,7 @@ start is what that slab loses, and marched from its own ends it shows how such l
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -87,6 +88,11 @@ def march(
     _check(problem)
     chosen = Method.of(choices, "march", method)
     ends = _ends(problem, slabs)
+    if chosen.tol is not None and not isinstance(slabs, int | np.integer):
+        raise ValueError(
+            "tol chooses what slabs of one length have in common: give their number, or subdomains "
+            "and features"
+        )
     first = slab_problem(problem, (float(ends[0]), float(ends[1])))
     with attended(progress) as show:
         parts, found = _first_parts(problem, first, chosen, inner(show))
@@ -111,13 +117,18 @@ def _march(
     method: Method,
     progress: Progress | None = None,
 ) -> Marched:
-    """Slab after slab between these times, each with the same parts."""
+    """Slab after slab between these times, those of one length with the same parts: features that
+    solve the equation do so in cells of the size they were made for."""
     watch, slabs = Stopwatch(), len(ends) - 1
+    lengths, chosen = np.diff(ends), method.basis is None and method.tol is None
     walk = Walk(problem, method, inner(progress))
     reason, advice = f"reached t = {ends[-1]:g}", ""
     for k in range(slabs):
+        bounds = float(ends[k]), float(ends[k + 1])
+        if chosen and k and not math.isclose(lengths[k], lengths[k - 1], rel_tol=1e-9):
+            parts = method.parts(slab_problem(problem, bounds))
         try:
-            walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))
+            walk.keep(walk.attempt(bounds, parts))
         except ENDS as error:
             remedy = "take shorter slabs or more of the cells, or check the conditions"
             reason, advice = walk.stopped(error, f"in slab {k + 1} of {slabs}", remedy)
