@@ -610,9 +610,13 @@ def test_slabs_are_counted_or_end_where_time_does(slabs):
 
 
 def test_slabs_end_at_the_times_given(marched, points):
-    uneven = ts.march(wave(), [0.5, 1.0, 1.25, 2.0], **SIDE, estimate=False)
-    assert [slab.end for slab in uneven.report.slabs] == [0.5, 1.0, 1.25, 2.0]
+    ends = [0.25, 0.5, 1.0, 1.5, 2.0]
+    uneven = ts.march(wave(), ends, **SIDE, estimate=False)
+    assert [slab.end for slab in uneven.report.slabs] == ends
+    assert [slab.reused for slab in uneven.report.slabs] == [False, True, False, True, True]
     np.testing.assert_allclose(uneven(points), marched(points), atol=1e-6)
+    with pytest.raises(ValueError, match="slabs of one length"):
+        ts.march(wave(), ends, tol=1e-3)
 
 
 def test_arguments_are_those_of_solve():

@@ -41,11 +41,7 @@ def lowest(dimension: int) -> Iterator[Orders]:
     """All of them by total degree."""
     for degree in itertools.count():
         for chosen in itertools.combinations_with_replacement(range(dimension), degree):
-            yield (
-                tuple(np.bincount(chosen, minlength=dimension).tolist())
-                if degree
-                else ((0,) * dimension)
-            )
+            yield tuple(np.bincount(np.array(chosen, int), minlength=dimension).tolist())
 
 
 def sizes(solution: Solution) -> list[dict[Orders, float]]:

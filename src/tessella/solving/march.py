@@ -91,6 +91,11 @@ def march(
     _check(problem)
     chosen = Method.of(choices, "march", method)
     ends = _ends(problem, slabs)
+    if chosen.tol is not None and not isinstance(slabs, int | np.integer):
+        raise ValueError(
+            "tol chooses what slabs of one length have in common: give their number, or subdomains "
+            "and features"
+        )
     kept = opened(checkpoint, "march", problem, chosen, slabs=np.asarray(slabs).tolist())
     first = slab_problem(problem, (float(ends[0]), float(ends[1])))
     with attended(progress) as show:
