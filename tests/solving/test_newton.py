@@ -232,6 +232,12 @@ def test_what_damping_does_not_reach_comes_to_rest_in_time(sign):
     assert "[" in dict(found.report.lines())["newton"]
 
 
+def test_corrections_that_wander_are_given_up_and_so_is_time_in_which_all_grows():
+    found = ts.solve(bratu(1.0), start=lambda x: 30 * x[:, 0] * (1 - x[:, 0]), **CELLS).report
+    assert found.stop_reason == GIVEN_UP
+    assert "corrections have not fallen in 12 linearisations, and with time added" in found.advice
+
+
 def test_a_poor_basis_ends_in_small_corrections_not_in_failure():
     """Layers that the basis does not resolve: least squares that miss something."""
     thin = ts.Equation(lambda d, x: -0.01 * d(x=2) + d() * d(x=1) - d())

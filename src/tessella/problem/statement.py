@@ -61,7 +61,7 @@ class Statement:
             found = function_values(given, points, what)
         largest = float(np.max(np.abs(found), initial=0.0))
         if largest > LARGEST:
-            raise ValueError(
+            raise TooLargeError(
                 f"{self.name} {self.word} is as large as {largest:.1e}, whose square is no number: "
                 f"choose units in which it is below {LARGEST:.0e}"
             )
@@ -70,6 +70,10 @@ class Statement:
     def defect(self, u: Applied, points: Array, normals: Array | None = None) -> Array:
         """What a function misses at points: left side minus right side."""
         return u.apply(self.operator, points, normals) - self.values(points, normals)
+
+
+class TooLargeError(ValueError):
+    """Data whose squares are no numbers."""
 
 
 LARGEST = 1e100

@@ -47,7 +47,7 @@ BALANCE = 0.01
 STEPS = 40
 """Linearisations before it is given up."""
 
-WANDERING = 10
+WANDERING = 12
 """Linearisations in which the smallest correction must have become smaller."""
 
 SMALLEST = 1e-4
