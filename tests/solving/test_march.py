@@ -16,7 +16,7 @@ from tessella.problem.slabs import slab_problem, until
 from tessella.solution.marched import Slab
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA
 from tessella.solving.plan import on_basis
-from tessella.solving.walk import Track
+from tessella.solving.track import Track
 from tessella.solving.ways import Factored
 
 PI = np.pi

@@ -165,7 +165,7 @@ class _Fit:
         try:
             left = (self.u.value(theta) - self.data) / self._unit
         except ValueError as error:
-            self.refused = str(error.__cause__ or error)
+            self.refused = str(error)
             left = np.full(len(self.data), np.nan)
         return np.concatenate([left, self._rows @ (theta - self.prior)])
 

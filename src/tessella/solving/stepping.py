@@ -42,7 +42,8 @@ from tessella.solving.march import finished, marches
 from tessella.solving.method import PATIENCE, Method
 from tessella.solving.newton import LostError
 from tessella.solving.plan import Plan, Steps, first_plan, planned
-from tessella.solving.walk import ENDS, Bounds, Trial, Walk
+from tessella.solving.track import Bounds
+from tessella.solving.walk import ENDS, Trial, Walk
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 
