@@ -93,3 +93,18 @@ def test_sources_and_coefficients_that_vary_have_sines():
     for equation in (ts.Equation(ts.D(t=1) - plain, 1.0), ts.Equation(ts.D(t=1) - bent)):
         problem = ts.Problem(SQUARE.domain, equation, SQUARE.conditions)
         assert waves_of(problem, tiling, 50) is None
+
+
+@pytest.mark.parametrize("order", [1, 2], ids=["heat", "wave"])
+def test_what_is_factored_for_other_sources_has_sines(order):
+    def still(p):
+        return np.sin(np.pi * p[:, 0]) * np.sin(np.pi * p[:, 1])
+
+    start = [ts.Initial(still), *([ts.InitialVelocity()] if order == 2 else [])]
+    problem = ts.Problem(
+        SQUARE.domain, ts.Equation(ts.D(t=order) - ts.Laplacian()), [ts.Dirichlet(), *start]
+    )
+    factored = ts.factor(problem, subdomains=(2, 2, 1), features=100, coupling="interfaces")
+    found = factored.solve(rhs=lambda p: 2 * np.pi**2 * still(p))
+    x = SQUARE.domain.scatter(200, np.random.default_rng(0))
+    assert np.max(np.abs(found(x) - still(x))) < 2e-2

@@ -41,6 +41,7 @@ from tessella.solving.primitives import value_p
 from tessella.solving.restated import Restated, Shape, spelled
 from tessella.solving.starts import started
 from tessella.solving.tolerance import check, solve_to
+from tessella.solving.waves import for_any_data
 from tessella.solving.ways import Factors, Found, Parts, way
 
 KEPT = 2
@@ -260,10 +261,12 @@ class Parametric:
         if known is not None and known.basis.decomposition.domain == problem.domain:
             return known
         if self.method.tol is None:
-            made = self.method.parts(problem)
+            with for_any_data():
+                made = self.method.parts(problem)
         elif known is None:
             check(problem, self.method.tol)
-            made = on_basis(self._to_tolerance(problem).basis)
+            with for_any_data():
+                made = on_basis(self._to_tolerance(problem).basis)
         else:
             raise ValueError(
                 "theta moves the domain, and tol finds a discretisation for one domain only: "
