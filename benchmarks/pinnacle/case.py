@@ -82,9 +82,13 @@ def _written(choices: dict[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    if not isinstance(value, list):
-        return str(value)
-    return f"{len(value)}, the first {value[0]:g} long"
+    """Times are counted, and edges of subdomains."""
+    if isinstance(value, list):
+        return f"{len(value)}, the first {value[0]:g} long"
+    if isinstance(value, tuple) and any(isinstance(own, list) for own in value):
+        counts = tuple(len(own) - 1 if isinstance(own, list) else own for own in value)
+        return f"{counts} of unequal widths"
+    return str(value)
 
 
 def graded(*parts: tuple[float, int]) -> list[float]:
