@@ -66,6 +66,19 @@ from tessella.solving.newton import LostError
 from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 
 
+def _cells_in_common(one: Solution, other: Solution) -> bool:
+    """Whether some subdomains of two solutions have the same functions."""
+    if one.basis.features != other.basis.features:
+        return False
+    tilings = [own.basis.decomposition for own in (one, other)]
+    boxes = [
+        {(*c, *h) for c, h in zip(own.centres.tolist(), own.half_widths.tolist(), strict=True)}
+        for own in tilings
+        if isinstance(own, Tiling)
+    ]
+    return len(boxes) == 2 and not boxes[0].isdisjoint(boxes[1])
+
+
 def _cut_alike(one: Solution, other: Solution) -> bool:
     return one.basis.decomposition == other.basis.decomposition
 
@@ -189,8 +202,9 @@ class _Walk:
         self.errors: Errors | None = None
         self.lowest: tuple[float, Solution, Errors] | None = None
         """The smallest estimate so far, whose it was, and in both norms."""
-        self.span, self.far = math.inf, True
-        """Between the residuals of the best solution and of the one it is judged by."""
+        self.span, self.far, self.unsure = math.inf, True, False
+        """Between the residuals of the best solution and of the one it is judged by; whether that
+        one is too far to say much, and whether it has cells in common with the best."""
         self.by_structure = Errors(0.0, 0.0)
         """The last estimates from other features or subdomains."""
         self.slow, self.whole = 0, math.inf
@@ -239,8 +253,8 @@ class _Walk:
             plan = following
             self.slow = self.slow + 1 if gain < tuning.STALLED else 0
             smooth = gain >= tuning.WORTH
-            exhausted = not tuned and plan.richest and not self.met
-            if smooth and not plan.terms and ((self.met and self.far) or exhausted):
+            exhausted = smooth and not tuned and plan.richest and not self.met
+            if not plan.terms and ((self.met and self.far) or exhausted):
                 plan, tuned = self._tuned(plan), True
         return ""
 
@@ -344,7 +358,7 @@ class _Walk:
         if found.gain > 1:
             self.best, self.best_seen = solution, self.seen
         lowest = math.inf if self.lowest is None else self.lowest[0]
-        if self.errors is not None and self.errors.asked(self.norm) < lowest:
+        if self.errors is not None and not self.unsure and self.errors.asked(self.norm) < lowest:
             self.lowest = self.errors.asked(self.norm), self.best, self.errors
         report, took = solution.report, watch.total()
         distinct, reused = report.distinct_subdomains or 0, report.reused_subdomains or 0
@@ -376,7 +390,8 @@ class _Walk:
     def _judge(self, solution: Solution) -> Judgement:
         """A solution compared with the best one so far, whose estimate follows: nothing does from
         one that is the same, and little from one that was split where it does not matter. So an
-        estimate falls by little more than the residual does."""
+        estimate falls by little more than the residual does; and the first one is not taken from
+        solutions that have cells in common, whose errors they share and time may magnify."""
         self.seen = look(solution, self.rows)
         if self.much:
             self.unmet.append(unmet(self.seen))
@@ -386,6 +401,7 @@ class _Walk:
         found = compare(self.seen, self.best_seen, largest=True)
         span = max(found.gain, 1 / max(found.gain, 1e-300))
         same = found.difference == 0 and found.residual == found.other_residual > 0
+        unknown = self.far
         if not same and (found.gain > 1 or span < self.span):
             errors = found.errors
             if self.tried:
@@ -397,6 +413,9 @@ class _Walk:
                 errors = errors.at_least(self.errors.times(fall))
             self.span, self.errors, self.zero = span, errors, found.zero
             self.far = found.difference > tuning.NONE or span > tuning.FAR
+            self.unsure = unknown and _cells_in_common(solution, self.best)
+            if self.unsure:
+                self.span, self.far = math.inf, True
         return found
 
     def surest(self) -> tuple[Solution, Errors | None]:
