@@ -65,10 +65,11 @@ BENCHMARKS = {
     "waves": waves.waves,
     "pinnacle": pinnacle,
     "nonlinear": nonlinear.nonlinear,
-    "nonlinear_honesty": nonlinear.nonlinear_honesty,
+    "gallery_nonlinear": nonlinear.gallery_nonlinear,
     "scaling": scaling.scaling,
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
     "large_paper": scaling_paper.large_paper,
+    "scarce": scaling.scarce,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
     "endurance": robust.endurance,
@@ -76,7 +77,7 @@ BENCHMARKS = {
 }
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
-    *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "nonlinear_honesty"),
+    *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "gallery_nonlinear"),
     *("pinnacle", "large_paper"),
 )
 COUNTED = ("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz")

@@ -238,7 +238,7 @@ def first_solve(name: str, settings: dict[str, Any]) -> dict[str, Any]:
 
 MARCHES: list[tuple[float, float, int, tuple[int, ...], int]] = [
     (0.1, 1.0, 8, (12, 12, 1), 110),
-    (0.1, 1.0, 8, (12, 12, 1), 200),
+    (0.1, 1.0, 7, (10, 10, 1), 210),
 ]
 """Waves: width and final time, slabs, cells of each and features."""
 

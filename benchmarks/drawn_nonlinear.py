@@ -68,13 +68,19 @@ def moving_period(random: Random) -> Function:
 
 def cubic(random: Random) -> ts.Problem:
     u, a = planes(random, 2), float(10 ** random.uniform(-1, 2))
-    formula = lambda d, x: -d(x=2) - d(y=2) + a * d() ** 3  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return -d(x=2) - d(y=2) + a * d() ** 3
+
     return made(square(random), formula, u, [ts.Dirichlet(u)])
 
 
 def exponential(random: Random) -> ts.Problem:
     u, a = line(random), float(10 ** random.uniform(-1, 1))
-    formula = lambda d, x: -d(x=2) + a * jnp.exp(d())  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return -d(x=2) + a * jnp.exp(d())
+
     return made(ts.Box(x=(0, 1)), formula, u, [ts.Dirichlet(u)])
 
 
@@ -103,7 +109,10 @@ def minimal_surface(random: Random) -> ts.Problem:
 
 def on_a_disc(random: Random) -> ts.Problem:
     u = planes(random, 2)
-    formula = lambda d, x: -d(x=2) - d(y=2) + jnp.sinh(d())  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return -d(x=2) - d(y=2) + jnp.sinh(d())
+
     return made(ts.Ball(radius=0.5, x=0.5, y=0.5), formula, u, [ts.Dirichlet(u)])
 
 
@@ -111,7 +120,10 @@ def radiating(random: Random) -> ts.Problem:
     """A line that radiates at its end: u' + b u |u| there."""
     u, b = line(random), float(random.uniform(0.5, 3))
     axes = ("x",)
-    end = lambda d, x: d(x=1) + b * d() * jnp.abs(d())  # noqa: E731
+
+    def end(d: Any, x: Array) -> Array:
+        return d(x=1) + b * d() * jnp.abs(d())
+
     problem = made(ts.Box(x=(0, 1)), lambda d, x: -d(x=2) + d() ** 3, u, [
         ts.Dirichlet(u, on="xmin"), ts.Condition(end, Source(end, u, axes), on="xmax")
     ])  # fmt: skip
@@ -124,28 +136,40 @@ def radiating(random: Random) -> ts.Problem:
 def burgers(random: Random) -> ts.Problem:
     u, nu = carried(random), float(10 ** random.uniform(-2.5, -0.5))
     domain = ts.Box(x=(0, 1), t=(0, float(random.uniform(0.2, 1))))
-    formula = lambda d, x: d(t=1) + d() * d(x=1) - nu * d(x=2)  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return d(t=1) + d() * d(x=1) - nu * d(x=2)
+
     return made(domain, formula, u, [ts.Dirichlet(u), ts.Initial(u)])
 
 
 def reaction(random: Random) -> ts.Problem:
     u, nu = carried(random), float(10 ** random.uniform(-3, -1))
     domain = ts.Box(x=(0, 1), t=(0, float(random.uniform(0.2, 2))))
-    formula = lambda d, x: d(t=1) - nu * d(x=2) - d() + d() ** 3  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return d(t=1) - nu * d(x=2) - d() + d() ** 3
+
     return made(domain, formula, u, [ts.Dirichlet(u), ts.Initial(u)])
 
 
 def korteweg_de_vries(random: Random) -> ts.Problem:
     u = moving_period(random)
     domain = ts.Box(x=(0, 1), t=(0, float(random.uniform(0.2, 1))))
-    formula = lambda d, x: d(t=1) + d() * d(x=1) + 1e-3 * d(x=3)  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return d(t=1) + d() * d(x=1) + 1e-3 * d(x=3)
+
     return made(domain, formula, u, [ts.Periodic("x"), ts.Initial(u)])
 
 
 def sine_gordon(random: Random) -> ts.Problem:
     u = carried(random)
     domain = ts.Box(x=(0, 1), t=(0, float(random.uniform(0.2, 1))))
-    formula = lambda d, x: d(t=2) - d(x=2) + 4 * jnp.sin(d())  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return d(t=2) - d(x=2) + 4 * jnp.sin(d())
+
     return made(domain, formula, u, [ts.Dirichlet(u), *start(u, domain.axes, 2)])
 
 
@@ -160,7 +184,10 @@ def reaction_2d(random: Random) -> ts.Problem:
         return sum(each)
 
     domain = ts.Box(x=(0, 1), y=(0, 1), t=(0, float(random.uniform(0.1, 0.5))))
-    formula = lambda d, x: d(t=1) - 0.1 * (d(x=2) + d(y=2)) + d() ** 3  # noqa: E731
+
+    def formula(d: Any, x: Array) -> Array:
+        return d(t=1) - 0.1 * (d(x=2) + d(y=2)) + d() ** 3
+
     return made(domain, formula, u, [ts.Dirichlet(u), ts.Initial(u)])
 
 

@@ -42,7 +42,10 @@ def _line() -> ts.Problem:
     return ts.Problem(ts.Box(x=(0, 1)), equation, [ts.Dirichlet(0.0)], name="line")
 
 
-def solutions() -> Iterator[tuple[str, ts.Solution | ts.Marched]]:
+Kept = ts.Solution | ts.Marched | ts.FactoredProblem
+
+
+def solutions() -> Iterator[tuple[str, Kept]]:
     """One of every kind that a file can hold."""
     line = _line()
     yield "overlap", ts.solve(line, subdomains=4, features=6)
@@ -78,6 +81,9 @@ def solutions() -> Iterator[tuple[str, ts.Solution | ts.Marched]]:
     yield "tolerance", ts.solve(poisson, tol=1e-2)
     decay = ts.Problem(ts.Box(t=(0, 4)), ts.Equation(ts.D(t=1) + 1.0, 0.0), [ts.Initial(1.0)])
     yield "march", ts.march(decay, 3, subdomains=2, features=12, coupling="interfaces")
+    yield "factors of cells", ts.factor(poisson, subdomains=2, **cells)
+    yield "factors of a shape", ts.factor(_poisson_on(shape), subdomains=3, **cells)
+    yield "factors of windows", ts.factor(poisson, subdomains=2, features=20)
 
 
 def _poisson_on(domain: Any) -> ts.Problem:
@@ -95,8 +101,12 @@ Answers = tuple[bytes, str]
 """All that is asked of a solution: its values, and its report."""
 
 
-def answers(solution: ts.Solution | ts.Marched, folder: Path) -> Answers:
+def answers(solution: Kept, folder: Path) -> Answers:
     """Everything a user may do with a loaded solution, and what it says."""
+    if isinstance(solution, ts.FactoredProblem):
+        solution.save(folder / "again.npz")
+        found = answers(solution.solve(2.0), folder)
+        return found[0], repr(solution)
     domain = solution.problem.domain
     points = domain.scatter(POINTS, np.random.default_rng(3))
     found = [np.ravel(solution(points))]

@@ -25,8 +25,8 @@ def gallery() -> None:
             {
                 "problem": name,
                 "unknowns": getattr(report, "first", report).columns,
-                "l2": (report.error or {})["l2_relative"],
-                "l1": (report.error or {})["l1_normalised"],
+                "l2": (report.error or {}).get("l2_relative"),
+                "l1": (report.error or {}).get("l1_normalised"),
                 "estimate": report.error_estimate,
                 "cold s": seconds[0],
                 "warm s": seconds[1],
@@ -34,5 +34,5 @@ def gallery() -> None:
             }
         )
         save("gallery", rows)
-        print(f"  {name}: {rows[-1]['l2']:.1e}, {seconds[0]:.1f} s, {seconds[1]:.1f} s", flush=True)
+        print(f"  {name}: {rows[-1]['l2']}, {seconds[0]:.1f} s, {seconds[1]:.1f} s", flush=True)
     table("Gallery, preset `best`, both solves with an estimate", rows)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import sys
 import tempfile
@@ -19,13 +20,19 @@ from tessella.cells.factors import CellFactors
 from tessella.cells.traffic import traffic
 from tessella.machine import processes
 from tessella.machine.launch import launch
-from tessella.machine.memory import peak_mib
+from tessella.machine.memory import limited, peak_mib
 from tessella.machine.threads import CORES
 
 EDGE, FEATURES = 12, 280
 """Cells of one process along each axis, and features of a cell."""
 
 EDGE_3D, FEATURES_3D = 3, 200
+
+APART = "apart"
+"""Instead of a number of blocks: each process solves one by itself."""
+
+PLENTY, SCARCE = 1 << 20, 448
+"""MiB that a process counts on, and those that are too few for one and enough for each of four."""
 
 
 def problem(blocks: tuple[int, ...]) -> ts.Problem:
@@ -51,21 +58,32 @@ def blocks_of(number: int, dimension: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def part(file: str, number: str, dimension: str) -> None:
-    """One process of a run over blocks for `number` of them; process 0 writes what it took."""
-    ts.distributed()
+def part(file: str, number: str, dimension: str, limit: str) -> None:
+    """One process of a run over blocks for `number` of them, which counts on so many MiB; process 0
+    writes what it took, or why it was refused. With `APART` each is alone with a block."""
+    if number == APART:
+        file, number = beside(file), "1"
+    else:
+        ts.distributed()
     blocks = blocks_of(int(number), int(dimension))
     edge, features = (EDGE, FEATURES) if len(blocks) == 2 else (EDGE_3D, FEATURES_3D)
     choices: dict[str, Any] = {"coupling": "interfaces", "features": features}
     stated, subdomains = problem(blocks), tuple(edge * n for n in blocks)
     ts.factor(problem((1,) * len(blocks)), subdomains=2, **choices).solve()
-    before, seconds = peak_mib(), []
-    for _ in range(3):
-        processes.total("start", np.zeros(1))
-        start = time.perf_counter()
-        factored = ts.factor(stated, subdomains=subdomains, **choices)
-        solution = factored.solve()
-        seconds.append(processes.largest("seconds", time.perf_counter() - start))
+    before, seconds, busy = peak_mib(), [], []
+    try:
+        for _ in range(3):
+            processes.total("start", np.zeros(1))
+            start, work = time.perf_counter(), time.process_time()
+            with limited(int(limit) << 20):
+                factored = ts.factor(stated, subdomains=subdomains, **choices)
+            solution = factored.solve()
+            busy.append(processes.largest("busy", time.process_time() - work))
+            seconds.append(processes.largest("seconds", time.perf_counter() - start))
+    except MemoryError as error:
+        if processes.index() == 0:
+            Path(file).write_text(json.dumps({"refused": str(error)}))
+        return
     ready = factored.ready
     assert isinstance(ready, CellFactors) and isinstance(solution, ts.Solution)
     counted = re.search(r"sent ([\d,]+) bytes.* ([\d,]+) to solve", solution.report.solver_note)
@@ -74,6 +92,7 @@ def part(file: str, number: str, dimension: str) -> None:
         "cells": "x".join(map(str, subdomains)),
         "unknowns": solution.report.columns,
         "s": min(seconds),
+        "s at work": min(busy),
         "MiB each": processes.largest("memory", peak_mib() - before),
         "bytes": sum(int(n.replace(",", "")) for n in counted.groups()) if counted else 0,
         "foretold": sum(foretold),
@@ -82,34 +101,60 @@ def part(file: str, number: str, dimension: str) -> None:
         Path(file).write_text(json.dumps(found))
 
 
-def measured(number: int, blocks: int, dimension: int, most: int) -> dict[str, Any]:
-    """So many processes, of so many threads at most, over so many blocks."""
+def beside(file: str) -> str:
+    """A file of this process alone."""
+    return f"{file}.{os.getpid()}"
+
+
+def run(number: int, most: int, module: str, *words: object) -> list[dict[str, Any]]:
+    """What so many processes of so many threads wrote, who run a module with a file and words."""
     with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "found.json"
-        command = [sys.executable, "-m", "benchmarks.scaling", str(file), str(blocks)]
-        if launch(number, [*command, str(dimension)], most):
-            raise RuntimeError(f"{number} processes over {blocks} blocks failed; see above")
-        found: dict[str, Any] = json.loads(file.read_text())
-    return found
+        command = [sys.executable, "-m", module, str(Path(folder) / "found"), *map(str, words)]
+        if launch(number, command, most):
+            raise RuntimeError(f"{number} processes of {module} {words} failed; see above")
+        return [json.loads(file.read_text()) for file in Path(folder).iterdir()]
+
+
+def measured(
+    number: int, blocks: int | str, dimension: int, most: int, limit: int = PLENTY
+) -> dict[str, Any]:
+    """So many processes, of so many threads and MiB at most, over so many blocks."""
+    return run(number, most, "benchmarks.scaling", blocks, dimension, limit)[0]
+
+
+def slowest(found: list[dict[str, Any]], name: str) -> float:
+    return float(max(row[name] for row in found))
 
 
 def scaling() -> None:
-    """Weak scaling: as many blocks of cells as processes, and beside it one process with all
-    threads."""
+    """Weak scaling: as many blocks of cells as processes, and beside it as many processes that have
+    nothing to do with each other, which share caches and memory all the same, and one process with
+    all threads."""
     every = []
     for dimension in (2, 3):
         rows: list[dict[str, Any]] = []
         for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
             found = measured(number, number, dimension, 1)
             whole = measured(1, number, dimension, CORES)
+            strangers = run(number, 1, "benchmarks.scaling", APART, dimension, PLENTY)
+            apart = slowest(strangers, "s")
             efficiency = (rows[0] if rows else found)["s"] / found["s"]
             rows.append(
                 {"processes": number, **found, "efficiency": efficiency,
+                 "s, as many apart": apart, "of that": apart / found["s"],
                  f"s, 1 process of {CORES} threads": whole["s"]}
             )  # fmt: skip
         table(f"cells in {dimension}D, {CORES} cores", rows)
         every += rows
         save("scaling", every)
+
+
+def scarce() -> None:
+    """A problem that one process has too little memory for, and four with as much each solve."""
+    rows = [{"processes": n, **measured(n, 4, 2, 1, SCARCE)} for n in (1, 4)]
+    for row in rows:
+        print(f"{row['processes']} with {SCARCE} MiB each: {row.get('refused', row)}")
+    save("scarce", rows)
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ import json
 import math
 import re
 import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -17,24 +16,29 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
-from benchmarks.scaling import blocks_of, problem
+from benchmarks.scaling import APART, beside, blocks_of, problem, run, slowest
 from tessella.machine import processes
-from tessella.machine.launch import launch
 from tessella.machine.memory import peak_mib
 from tessella.machine.threads import CORES
 from tessella.solution.report import error_norms
 from tessella.solving.ways import Factored
 
-EDGE, FEATURES, ITERATIONS = 32, 16, 100
+EDGE, FEATURES, ITERATIONS = 32, 16, 60
 """Subdomains of one process along each axis, their features, and iterations that are timed."""
+
+MODULE = "benchmarks.scaling_paper"
 
 FEW = 12
 """Iterations of the large run, after which 4,096 and 16,384 subdomains leave less than 1e-2."""
 
 
 def part(file: str, number: str) -> None:
-    """One process of a run over blocks for `number` of them; process 0 writes what it took."""
-    ts.distributed()
+    """One process of a run over blocks for `number` of them; process 0 writes what it took. With
+    `APART` each is alone with a block."""
+    if number == APART:
+        file, number = beside(file), "1"
+    else:
+        ts.distributed()
     blocks = blocks_of(int(number), 2)
     subdomains = tuple(EDGE * n for n in blocks)
     solver = ts.LSQR(max_iterations=ITERATIONS, atol=0, btol=0)
@@ -66,25 +70,22 @@ def part(file: str, number: str) -> None:
         Path(file).write_text(json.dumps(found))
 
 
-def measured(number: int, size: int, most: int, what: str = "weak") -> dict[str, Any]:
-    """So many processes, of so many threads at most, over so many blocks, or subdomains an axis."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "found.json"
-        command = [sys.executable, "-m", "benchmarks.scaling_paper", what, str(file), str(size)]
-        if launch(number, command, most):
-            raise RuntimeError(f"{number} processes over {size} failed; see above")
-        found: dict[str, Any] = json.loads(file.read_text())
-    return found
+def measured(number: int, size: int, most: int) -> dict[str, Any]:
+    """So many processes, of so many threads at most, over so many blocks."""
+    return run(number, most, MODULE, size, "weak")[0]
 
 
 def weak_scaling_paper() -> None:
-    """LSQR with as many subdomains for each process, and beside it one process with all threads."""
+    """LSQR with as many subdomains for each process, and beside it as many processes that have
+    nothing to do with each other, and one process with all threads."""
     rows: list[dict[str, Any]] = []
     for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
         found, whole = measured(number, number, 1), measured(1, number, CORES)
+        apart = slowest(run(number, 1, MODULE, APART, "weak"), "ms an iteration")
         first = (rows[0] if rows else found)["ms an iteration"]
         rows.append(
             {"processes": number, **found, "efficiency": first / found["ms an iteration"],
+             "ms, as many apart": apart, "of that": apart / found["ms an iteration"],
              f"ms, 1 process of {CORES} threads": whole["ms an iteration"]}
         )  # fmt: skip
         save("weak_scaling_paper", rows)
@@ -124,10 +125,10 @@ def large_paper(edge: int = 256, number: int = max(1, CORES // 4)) -> None:
 
     Foretold for 16 cores (docs/scaling.md): 140 s, 36 GiB.
     """
-    row = measured(number, edge, max(1, CORES // number), "large")
+    (row,) = run(number, max(1, CORES // number), MODULE, edge, "large")
     table(f"{number} processes", [{"processes": number, **row}])
     save("large_paper", [row])
 
 
 if __name__ == "__main__":
-    (large_part if sys.argv[1] == "large" else part)(*sys.argv[2:])
+    (large_part if sys.argv[3] == "large" else part)(*sys.argv[1:3])

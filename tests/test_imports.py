@@ -30,8 +30,9 @@ FOLDERS = [
 ]
 """From the ground up: each imports only from those before it."""
 
-DOORS = {("solution", "gallery"), ("gallery", "networks")}
-"""Opened inside a function only: a file's problem by its name, and networks when one is trained."""
+DOORS = {("solution", "gallery"), ("solution", "solving"), ("gallery", "networks")}
+"""Opened inside a function only: a file's problem by its name, its factors, and networks when one
+is trained."""
 
 FILES = [path for path in sorted(ROOT.rglob("*.py")) if path != ROOT / "__init__.py"]
 

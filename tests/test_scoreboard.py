@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
+from benchmarks.harness import RESULTS
 from benchmarks.pinnacle.board import ABSENT, CASES, INVERSE, ORDER
-from benchmarks.pinnacle.case import lines
+from benchmarks.pinnacle.case import graded, lines
 from benchmarks.pinnacle.wave import shaken_series
 
 
@@ -14,9 +17,21 @@ def test_every_row_is_run_or_explained():
     assert sorted(ORDER) == sorted([*CASES, *ABSENT, *INVERSE])
 
 
-@pytest.mark.parametrize("name", ["Wave 1d-C", "Poisson 2d-MS"])
+@pytest.mark.parametrize("name", ["Wave 1d-C", "Poisson 2d-MS", "PNd"])
 def test_quick_rows_are_a_hundred_times_better_than_published(name):
     assert CASES[name].run()["factor"] > 100
+
+
+def test_factors_of_the_record_are_those_of_its_errors():
+    rows = json.loads((RESULTS / "pinnacle.json").read_text())["rows"]
+    assert [row["case"] for row in rows] == list(ORDER)
+    for row in rows:
+        if row["error"] is not None:
+            assert row["factor"] == pytest.approx(row["published"] / row["error"])
+
+
+def test_graded_slabs_go_on_where_others_ended():
+    np.testing.assert_allclose(graded((0.1, 2), (1.0, 3)), [0.05, 0.1, 0.4, 0.7, 1.0])
 
 
 def test_right_values_of_the_shaken_drum_are_those_of_its_start():

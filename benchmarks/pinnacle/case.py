@@ -13,7 +13,7 @@ import numpy as np
 import tessella as ts
 
 PATIENCE = 60.0
-"""Seconds that a case may take, about."""
+"""Seconds, unless a case has others."""
 
 Known = tuple[np.ndarray, np.ndarray]
 """Points, and values there with a column for each unknown."""
@@ -23,21 +23,23 @@ Known = tuple[np.ndarray, np.ndarray]
 class Case:
     """`state` says the problem, `known` gives points and what is right there.
 
-    `published` is the best mean relative L2 error of PINNacle's table, None where it is not known
-    here. `choices` are a discretisation by hand, where `tol` chooses none in time. `reference` says
-    where the right values come from, `remark` what differs from PINNacle.
+    `published` is the best mean relative L2 error of PINNacle's tables, the smaller one where they
+    differ. `choices` are a discretisation by hand, where `tol` chooses none in time. `reference`
+    says where the right values come from, `remark` what differs from PINNacle.
     """
 
     name: str
     state: Callable[[], ts.Problem]
     known: Callable[[], Known]
     tol: float | None
-    published: float | None
+    published: float
     reference: str
     choices: dict[str, Any] = field(default_factory=dict)
     remark: str = ""
     uses: tuple[Callable[..., Any], ...] = ()
     """Functions that the statement needs besides its own lines."""
+    patience: float = PATIENCE
+    """Seconds that it may take, about."""
 
     def run(self) -> dict[str, Any]:
         """One call. Where a march runs out of time there is no error to measure."""
@@ -54,14 +56,14 @@ class Case:
 
     def _solved(self, problem: ts.Problem) -> Any:
         if not self.choices:
-            return ts.solve(problem, tol=self.tol, patience=PATIENCE)
+            return ts.solve(problem, tol=self.tol, patience=self.patience)
         chosen = {"coupling": "interfaces", "estimate": False, **self.choices}
         if "slabs" in chosen:
             return ts.march(problem, chosen.pop("slabs"), **chosen)
         return ts.solve(problem, **chosen)
 
     def row(self, error: float | None, seconds: float | None, end: str) -> dict[str, Any]:
-        factor = None if not (self.published and error) else self.published / error
+        factor = None if error is None else self.published / error
         return {
             "case": self.name,
             "error": error,
@@ -76,7 +78,25 @@ class Case:
 
 
 def _written(choices: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value}" for name, value in choices.items())
+    return ", ".join(f"{name}={_short(value)}" for name, value in choices.items())
+
+
+def _short(value: Any) -> str:
+    """Times are counted, and edges of subdomains."""
+    if isinstance(value, list):
+        return f"{len(value)}, the first {value[0]:g} long"
+    if isinstance(value, tuple) and any(isinstance(own, list) for own in value):
+        counts = tuple(len(own) - 1 if isinstance(own, list) else own for own in value)
+        return f"{counts} of unequal widths"
+    return str(value)
+
+
+def graded(*parts: tuple[float, int]) -> list[float]:
+    """The ends of slabs: so many equal ones until a time, then others."""
+    ends = [0.0]
+    for until, count in parts:
+        ends += np.linspace(ends[-1], until, count + 1)[1:].tolist()
+    return ends[1:]
 
 
 def lines(state: Callable[..., Any]) -> int:

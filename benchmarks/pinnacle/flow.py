@@ -105,5 +105,6 @@ CASES = [
         "NGSolve",
         remark=OUTLET,
         uses=(flow,),
+        patience=500,
     ),
 ]

@@ -86,7 +86,7 @@ CASES = [
         balls,
         lambda: table("balls"),
         None,
-        None,
+        1.02e-1,
         "NGSolve, orders 5 and 6 are 3e-4 apart",
         {"subdomains": 6, "features": 300},
         "k jumps on faces of subdomains; with tol=1e-3 the error is 1e-2 after 25 seconds",

@@ -13,8 +13,8 @@ GROUPS = {
     "Problems": "Problem Equation Ansatz Reference gallery",
     "Operators": "D Laplacian Identity NormalDerivative Normal Field operator",
     "Domains": "Box Ball Polygon HalfSpace Implicit PointCloud Divided",
-    "Conditions": "Dirichlet Neumann Robin Initial InitialVelocity Absorbing Periodic Measured "
-    "Integral MeanZero Transmission Condition with_layers",
+    "Conditions": "Dirichlet Neumann Robin Initial InitialVelocity Absorbing Outgoing Periodic "
+    "Measured Integral MeanZero Transmission Condition with_layers",
     "Solving": "solve march factor eigs Method FactoredProblem",
     "Solutions": "Solution Marched Spectrum load",
     "Features and subdomains": "RandomFeatures Activation Enrichment Corner Basis CellBasis Fields "

@@ -50,6 +50,7 @@ from tessella.problem.conditions import (
 from tessella.problem.layers import with_layers
 from tessella.problem.operator_function import operator
 from tessella.problem.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
+from tessella.problem.outgoing import Outgoing
 from tessella.problem.problem import Ansatz, Equation, Problem, Reference
 from tessella.problem.transmission import Transmission
 from tessella.solution.branch import Branch
@@ -128,6 +129,7 @@ __all__ = [
     "Neumann",
     "Normal",
     "NormalDerivative",
+    "Outgoing",
     "Parametric",
     "Periodic",
     "PointCloud",

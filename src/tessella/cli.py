@@ -99,7 +99,10 @@ def solve(
     save: Annotated[Path | None, typer.Option(help="save the solution to this file")] = None,
     checkpoint: Annotated[
         Path | None,
-        typer.Option(help="pinn, fbpinn: keep the training's state in this file, go on from it"),
+        typer.Option(
+            help="keep finished steps (--tol) or slabs in this folder, or the state of a pinn's or "
+            "fbpinn's training in this file, and go on from there"
+        ),
     ] = None,
     processes: Annotated[
         int,
@@ -110,12 +113,13 @@ def solve(
     from tessella import gallery
     from tessella.machine.processes import index
 
-    _check_targets(json_file, plot, save, checkpoint, animate)
+    steps = tol is not None or slabs is not None
+    _check_targets(json_file, plot, save, None if steps else checkpoint, animate)
     entry = gallery.get(name)
     _share(processes)
     changes = dict(parse_setting(text) for text in settings or [])
-    if slabs is not None and (condition or checkpoint is not None):
-        raise ValueError("a march has no condition numbers and no checkpoints: leave out --slabs")
+    if slabs is not None and condition:
+        raise ValueError("a march has no condition numbers: leave out --slabs or --condition")
     with at_safe_points() as interrupts:
         common: dict[str, Any] = {
             "seed": seed,
@@ -126,7 +130,7 @@ def solve(
         }
         solution: Solution | Marched
         if slabs is not None:
-            solution = entry.march(preset, slabs, **common)
+            solution = entry.march(preset, slabs, checkpoint=checkpoint, **common)
         else:
             solution = entry.solve(
                 preset, condition=condition or None, checkpoint=checkpoint, **common
@@ -225,8 +229,12 @@ def view(
     Python, `ts.load(FILE, problem=problem).view()`.
     """
     from tessella.solution.files import load
+    from tessella.solving.factor import FactoredProblem
 
-    viewer = load(file).view(browser=not no_open)
+    found = load(file)
+    if isinstance(found, FactoredProblem):
+        raise ValueError(f"{file} has factors, not a solution: solve for some data first")
+    viewer = found.view(browser=not no_open)
     console.print(f"{file} is shown at {viewer.url} until Ctrl-C", soft_wrap=True)
     viewer.wait()
 

@@ -6,7 +6,7 @@ import pytest
 import tessella as ts
 from tessella.gallery.branches import FORCED_BRATU
 from tessella.gallery.dispersive import SINE_GORDON
-from tessella.gallery.flows import KOVASZNAY, STEADY_BURGERS
+from tessella.gallery.flows import CYLINDER, KOVASZNAY, STEADY_BURGERS
 from tessella.gallery.large_deformation import MINIMAL_SURFACE, NEO_HOOKEAN, P_LAPLACE
 from tessella.gallery.reactions import (
     CUBIC_POISSON,
@@ -14,8 +14,9 @@ from tessella.gallery.reactions import (
     QUADRATIC_POISSON,
     rounded_kink,
 )
+from tessella.gallery.reference.cylinder import KNOWN, MEAN, RADIUS, measured
 from tessella.geometry.functions import function_values
-from tessella.problem.nonlinear import applied_to
+from tessella.problem.linearised import applied_to
 from tessella.problem.states import Guess
 
 EXACT = [
@@ -112,6 +113,24 @@ def test_a_tolerance_starts_where_the_preset_does():
 def test_parameters_without_a_solution_are_refused(name, parameters, message):
     with pytest.raises(ValueError, match=message):
         ts.gallery.get(name).problem(**parameters)
+
+
+def test_forces_on_the_cylinder_are_those_of_its_stress():
+    """A pressure -x pushes with the cylinder's area, like buoyancy; a shear only turns it."""
+    problem = CYLINDER.problem()
+    still = Guess(problem, {"u": lambda x: x[:, 1], "v": 0.0, "p": lambda x: -x[:, 0]})
+    found, unit = measured(still), MEAN**2 * RADIUS
+    assert found.drag == pytest.approx(np.pi * RADIUS**2 / unit)
+    assert found.lift == pytest.approx(0.0, abs=1e-12)
+    assert found.pressure == pytest.approx(2 * RADIUS)
+
+
+def test_the_cylinders_drag_is_known():
+    cells = {"subdomains": CYLINDER.preset().method.subdomains, "coupling": "interfaces"}
+    flow = ts.solve(CYLINDER.problem(), features=64, estimate=False, **cells)
+    found = measured(flow)
+    assert found.drag == pytest.approx(KNOWN.drag, rel=1e-3)
+    assert found.lift == pytest.approx(KNOWN.lift, rel=0.05)
 
 
 def test_what_allen_cahns_kink_becomes_satisfies_the_equation_near_it(rng):

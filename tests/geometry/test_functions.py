@@ -98,3 +98,43 @@ def test_few_points_are_tried_only_where_there_are_many(monkeypatch):
     monkeypatch.setattr(functions, "MANY", 5)
     function_values(ones, POINTS)
     assert asked == [5, 3, 5]
+
+
+RATE = 2.0
+
+
+class Growth:
+    def __init__(self, rate):
+        self.rate = rate
+
+    def __call__(self, p):
+        return self.rate * p[:, 0] ** 2
+
+
+def test_what_a_function_closes_over_may_change(monkeypatch):
+    """A program is kept for its derivatives; it must not outlive the numbers in it."""
+    own, within = {"rate": 2.0}, Growth(2.0)
+    table = np.array([2.0])
+
+    def by_global(p):
+        return RATE * p[:, 0] ** 2
+
+    def by_closure(p):
+        return own["rate"] * p[:, 0] ** 2
+
+    def by_array(p):
+        return (lambda x: jnp.asarray(table)[0] * x**2)(p[:, 0])
+
+    def by_another(p):
+        return by_global(p)
+
+    def slopes():
+        each = (by_global, by_closure, by_array, by_another, within)
+        return [derivatives(f, [(1, 0)], POINTS)[1, 0] for f in each]
+
+    for found in slopes():
+        np.testing.assert_allclose(found, 4 * POINTS[:, 0])
+    monkeypatch.setattr(f"{__name__}.RATE", 3.0)
+    own["rate"], within.rate, table[0] = 3.0, 3.0, 3.0
+    for found in slopes():
+        np.testing.assert_allclose(found, 6 * POINTS[:, 0])

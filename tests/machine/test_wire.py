@@ -18,14 +18,14 @@ def free_address():
         return one.getsockname()[:2]
 
 
-def meet(*who, numbers=None, indices=None):
+def meet(*who, numbers=None, indices=None, silence=10.0):
     """All at once; of each its wire and watch, or what it raised."""
     address, count = free_address(), len(who)
 
     def one(i):
         number = count if numbers is None else numbers[i]
         try:
-            return met(address, number, i if indices is None else indices[i], who[i], 10.0)
+            return met(address, number, i if indices is None else indices[i], who[i], silence)
         except (ValueError, ProcessLostError) as error:
             return error
 
@@ -74,6 +74,20 @@ def test_who_stops_is_named_by_all_others(monkeypatch):
     for _, watch in every:
         watch.join(10)
         assert not watch.is_alive()
+
+
+def test_processes_that_wait_for_each_other_are_told(monkeypatch):
+    monkeypatch.setattr(Watch, "_end", lambda watch: None)
+    every = meet("same", "same", "same", silence=1.5)
+
+    def wait(index):
+        with pytest.raises(ProcessLostError, match="all processes wait for each other") as error:
+            every[index][0].receive((index + 1) % 3, "nothing")
+        return str(error.value)
+
+    with ThreadPoolExecutor(3) as pool:
+        for said in pool.map(wait, range(3)):
+            assert "0 for 1, 1 for 2, 2 for 0" in said
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.special import hankel1
 
 import tessella as ts
 
@@ -164,3 +165,111 @@ def test_the_equation_may_be_written_the_other_way_round():
     assert symbol[2, 0, 0] == symbol[0, 2, 0] == -4.0
     assert symbol[0, 0, 1] == pytest.approx(4.0 * 2 / 0.5)
     assert first.rhs == -12.0
+
+
+WAVENUMBER, NARROW = 12.0, 0.08
+PARTS = ts.Field("a"), ts.Field("b")
+HELMHOLTZ = ts.Laplacian() + WAVENUMBER**2
+
+
+def antenna(*conditions, operators=None, domain=None, k=WAVENUMBER, source=0.0, **more):
+    domain = domain or ts.Box(x=(-1.5, 1.5), y=(-0.5, 0.5))
+    conditions = conditions or ts.Outgoing(k, of=PARTS)
+    a, b = operators or (HELMHOLTZ @ part for part in PARTS)
+    equations = [ts.Equation(a, source, name="real part"), ts.Equation(b, name="imaginary part")]
+    return ts.Problem(domain, equations, conditions, fields=("a", "b"), **more)
+
+
+def test_a_source_radiates_as_in_open_space_at_all_angles():
+    """Outside of a narrow source, u is Hankel's function times what the source amounts to; waves
+    meet the long walls at up to 70 degrees."""
+
+    def source(p):
+        return -np.exp(-np.sum(p**2, axis=1) / (2 * NARROW**2))
+
+    x = np.random.default_rng(0).uniform([-1.5, -0.5], [1.5, 0.5], (1_000, 2))
+    r = np.linalg.norm(x, axis=1)
+    x, r = x[r > 6 * NARROW], r[r > 6 * NARROW]
+    amount = 2 * np.pi * NARROW**2 * np.exp(-((WAVENUMBER * NARROW) ** 2) / 2)
+    right = 0.25j * amount * hankel1(0, WAVENUMBER * r)
+    problem = antenna(source=source)
+
+    def wrong(problem, cells):
+        u = ts.solve(problem, subdomains=cells, features=250, coupling="interfaces", estimate=False)
+        return np.max(np.abs(u(x) @ [1, 1j] - right)) / np.max(np.abs(right))
+
+    assert wrong(problem, (6, 2)) > 0.05
+    assert wrong(ts.with_layers(problem, 0.5), (8, 4)) < 1e-5
+
+
+def test_a_wave_in_a_stretched_layer_is_the_wave_outside():
+    """u = exp(i k.X) with X' = s solves the equations, at any angle."""
+    layered = ts.with_layers(antenna(), 0.5, damping=3.0)
+    angle, where = 0.7, np.array([[1.8, -0.85]])
+    along = WAVENUMBER * np.array([np.cos(angle), np.sin(angle)])
+    depth = np.array([0.3, 0.35]) / 0.5
+    steep = 4 * 3.0 / (WAVENUMBER * 0.5)
+    s = 1 + 1j * steep * depth**3
+    slope = 3j * steep * depth**2 / 0.5 * np.array([1, -1])
+    first = 1j * along * s
+    second = first**2 + 1j * along * slope
+    of = {(0, 0): 1.0, (1, 0): first[0], (0, 1): first[1], (2, 0): second[0], (0, 2): second[1]}
+    for equation in layered.equations:
+        total, size = 0.0, 0.0
+        for field, part in (("a", np.real), ("b", np.imag)):
+            for alpha, c in layered.symbol(equation.operator, where, field=field).items():
+                total, size = total + c[0] * part(of[alpha]), size + abs(c[0] * of[alpha])
+        assert abs(total) <= 1e-12 * size
+
+
+def test_layers_stand_around_holes():
+    square = ts.Box(x=(-1, 1), y=(-1, 1))
+    ball = ts.Ball(x=0, y=0, radius=0.3, name="ball")
+    outer = ts.Outgoing(WAVENUMBER, of=PARTS, on=("xmin", "ymax"))
+    hard = [ts.Neumann(1.0, on=("ball", "xmax", "ymin"), of=part) for part in PARTS]
+    layered = ts.with_layers(antenna(*outer, *hard, domain=square - ball), 0.5)
+    assert layered.domain == ts.Box(x=(-1.5, 1), y=(-1, 1.5)) - ball
+    names = {c.name for c in layered.conditions}
+    assert names >= {"neumann of a", "outlet xmin, real", "outlet ymax, imaginary"}
+    assert not any("outgoing" in name for name in names)
+
+
+A, B = PARTS
+DISC = ts.Ball(x=0, y=0, radius=1)
+
+
+@pytest.mark.parametrize(
+    ("problem", "message"),
+    [
+        (antenna(ts.Dirichlet(of=A), ts.Dirichlet(of=B)), r"there is none: add \*Outgoing"),
+        (antenna(domain=DISC), "needs a Box, or a Box - shape"),
+        (antenna(domain=ts.Box(x=(-2, 2), y=(-2, 2)) - DISC), "which is no side of"),
+        (antenna(k=7.0), r"k = 7, but 'real part' has k\^2 = 144"),
+        (
+            antenna(*ts.Outgoing(12.0, of=PARTS, on=lambda p: p[:, 0] > 0)),
+            "name whole walls",
+        ),
+        (antenna(*ts.Outgoing(12.0, of=PARTS), ts.Integral(0.0, of=A)), "drop it"),
+        (
+            antenna(operators=((HELMHOLTZ + ts.D(x=1)) @ A, HELMHOLTZ @ B)),
+            "knows Helmholtz's equation",
+        ),
+        (
+            antenna(
+                *ts.Outgoing(12.0, of=PARTS, on="xmin"), *ts.Outgoing(9.0, of=PARTS, on="xmax")
+            ),
+            "layers need one k",
+        ),
+        (antenna(ansatz={"a": ts.Ansatz(2.0)}), "without an ansatz"),
+    ],
+)  # fmt: skip
+def test_what_stretching_cannot_do_is_refused(problem, message):
+    with pytest.raises(ValueError, match=message):
+        ts.with_layers(problem, 0.5)
+
+
+def test_outgoing_waves_need_a_wavenumber_and_two_parts():
+    with pytest.raises(ValueError, match=r"outgoing k must be a positive number, got -1"):
+        ts.Outgoing(-1.0, of=PARTS)
+    with pytest.raises(TypeError, match="name the real and the imaginary part"):
+        ts.Outgoing(1.0, of=A)

@@ -6,7 +6,7 @@ import pytest
 
 import tessella as ts
 from tessella.problem.closures import Opened, closed, opened
-from tessella.problem.nonlinear import Around, applied_to, linearised, rest
+from tessella.problem.linearised import Around, applied_to, linearised, rest
 from tessella.problem.states import Guess
 from tessella.problem.tangents import NotDifferentiableError, tangents
 
@@ -101,6 +101,86 @@ def test_functions_of_several_unknowns_name_them():
     np.testing.assert_allclose(found["v"][1, 0], 2.0)
 
 
+# The chain rule and normals
+
+
+def at_the_wave(operator, normals=None):
+    problem = state(ts.Laplacian(), conditions=[ts.Condition(operator, on="xmax")])
+    there = problem.conditions[0].operator
+    return applied_to(there, Guess(problem, {"u": wave}), POINTS, normals)
+
+
+@pytest.mark.parametrize(
+    ("conserved", "written_out"),
+    [
+        (
+            ts.D(x=1) @ ts.operator(lambda d, x: d() ** 2),
+            lambda d, x: 2 * d() * d(x=1),
+        ),
+        (
+            ts.D(x=1) @ ts.operator(lambda d, x: (1 + x[:, 0] * d() ** 2) * d(x=1)),
+            lambda d, x: (
+                (1 + x[:, 0] * d() ** 2) * d(x=2) + (d() ** 2 + 2 * x[:, 0] * d() * d(x=1)) * d(x=1)
+            ),
+        ),
+        (
+            ts.Laplacian() @ ts.operator(lambda d, x: jnp.exp(d())),
+            lambda d, x: jnp.exp(d()) * (d(x=1) ** 2 + d(x=2) + d(y=1) ** 2 + d(y=2)),
+        ),
+        (
+            ts.D(y=1)
+            @ ((lambda x: x[:, 1]) * (2 * ts.operator(lambda d, x: d() ** 3) + ts.D(x=1))),
+            lambda d, x: 2 * d() ** 3 + d(x=1) + x[:, 1] * (6 * d() ** 2 * d(y=1) + d(x=1, y=1)),
+        ),
+    ],
+    ids=["flux", "conductivity", "diffusion", "coefficient"],
+)
+def test_a_derivative_of_a_function_is_the_chain_rule(conserved, written_out):
+    found, wanted = at_the_wave(conserved), at_the_wave(written_out)
+    np.testing.assert_allclose(found, wanted, rtol=1e-11, atol=1e-11)
+
+
+def test_a_conserved_flux_of_one_of_several_unknowns():
+    u, v = ts.Field("u"), ts.Field("v")
+    flux = ts.D(x=1) @ ts.operator(lambda d, x: d() ** 2) @ v
+    equations = [ts.Equation(ts.D(x=1) @ u + flux, name="a"), ts.Equation(ts.D(y=1) @ v, name="b")]
+    problem = ts.Problem(SQUARE, equations)
+    here = Around(problem, Guess(problem, {"u": 5.0, "v": lambda x: 3 * x[:, 0]}))
+    linear = linearised(problem, here).equations[0].operator
+    symbol = problem.symbol(linear, POINTS, field="v")
+    np.testing.assert_allclose(symbol[1, 0], 6 * POINTS[:, 0])
+    np.testing.assert_allclose(symbol[0, 0], 6.0)
+
+
+def test_normals_stand_in_front_of_functions_and_inside_them():
+    angle = np.linspace(0, 6, len(POINTS))
+    normals = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    k = lambda u: 1 + u**2  # noqa: E731
+    inside = at_the_wave(lambda d, x: k(d()) * d(n=1) + d() ** 4, normals)
+    in_front = at_the_wave(
+        ts.Normal("x") @ ts.operator(lambda d, x: k(d()) * d(x=1))
+        + ts.Normal("y") @ ts.operator(lambda d, x: k(d()) * d(y=1))
+        + ts.operator(lambda d, x: d() ** 4),
+        normals,
+    )
+    u, (u_x, u_y) = np.asarray(wave(POINTS)), _slopes(POINTS)
+    wanted = k(u) * (normals[:, 0] * u_x + normals[:, 1] * u_y) + u**4
+    np.testing.assert_allclose(inside, wanted, rtol=1e-12)
+    np.testing.assert_allclose(in_front, wanted, rtol=1e-12)
+
+
+def _slopes(x):
+    grown = np.exp(x[:, 1])
+    return 2 * np.cos(2 * x[:, 0]) * grown, np.sin(2 * x[:, 0]) * grown
+
+
+def test_a_linear_function_may_use_the_normal():
+    problem = state(ts.Laplacian(), conditions=[ts.Condition(lambda d, x: d() + 2 * d(n=1))])
+    assert problem.linear
+    symbol = problem.symbol(problem.conditions[0].operator, POINTS, np.tile([0.6, 0.8], (40, 1)))
+    np.testing.assert_allclose([symbol[0, 0][0], symbol[1, 0][0], symbol[0, 1][0]], [1, 1.2, 1.6])
+
+
 # Programs
 
 
@@ -189,8 +269,10 @@ def test_a_function_without_value_or_derivative_names_point_and_value(function, 
 @pytest.mark.parametrize(
     ("operator", "said"),
     [
-        (ts.D(x=1) @ ts.operator(lambda d, x: d() ** 2), "write the derivative out"),
         (ts.operator(lambda d, x: d() ** 2) @ ts.D(x=1), "with these inside"),
+        (ts.D(x=1) @ ts.Normal("x") @ ts.operator(lambda d, x: d() ** 2), "keep it outermost"),
+        (ts.D(x=1) @ ts.operator(lambda d, x: d() * d(n=1)), "cannot be differentiated"),
+        (lambda d, x: d() * d(n=2), r"calls d\(n=2\): along the normal there is d\(n=1\) only"),
     ],
 )
 def test_compositions_with_nonlinear_functions_are_refused(operator, said):

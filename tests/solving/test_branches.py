@@ -8,8 +8,8 @@ import pytest
 from scipy.optimize import brentq
 
 import tessella as ts
-from tessella.problem.family import data_for
-from tessella.problem.nonlinear import Around, linearised
+from tessella.problem.family import Moved
+from tessella.problem.linearised import Around, linearised
 from tessella.solving.newton import LostError
 
 LINE = ts.Box(x=(0, 1))
@@ -132,7 +132,7 @@ def test_data_for_another_value_lead_to_its_solution():
     slopes = Around(here, ts.solve(here, **CELLS))
     tangent = linearised(here, slopes).equations[0].operator
     x = np.linspace(0.05, 0.95, 19)[:, None]
-    data = data_for(there.equations[0], here.equations[0], state, slopes, x)
+    data = Moved(state, slopes, x).data(there.equations[0], here.equations[0])
     np.testing.assert_allclose(state.apply(tangent, x), data, atol=1e-8)
 
 

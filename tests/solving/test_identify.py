@@ -166,6 +166,22 @@ def test_weights_of_zero_ask_for_nothing() -> None:
     assert "of 1)" in str(found)
 
 
+def test_a_reaction_is_found() -> None:
+    """-u'' + c u^3 = f with u = sin(pi x) and c = 2, from c = 1/2."""
+    u = np.sin(np.pi * X)
+
+    def reacting(c: Any) -> ts.Problem:
+        def source(p: Any) -> Any:
+            sine = jnp.sin(np.pi * p[:, 0])
+            return np.pi**2 * sine + 2 * sine**3
+
+        equation = ts.Equation(lambda d, x: -d(x=2) + c * d() ** 3, source)
+        return ts.Problem(ts.Box(x=(0, 1)), equation, [ts.Dirichlet(0.0)])
+
+    found = ts.identify(reacting, (X, u), 0.5, **LINE)
+    assert found.converged and found.theta == pytest.approx(2.0, abs=1e-6)
+
+
 def test_bounds_hold() -> None:
     found = identified(heated(**TRUTH), bounds=({"k": 0.5, "c": -1.0}, {"k": 1.5, "c": 10.0}))
     assert found.theta["k"] == pytest.approx(1.5, abs=1e-4)
@@ -179,7 +195,10 @@ def test_thetas_without_a_problem_are_stepped_back_from() -> None:
 
     found = ts.identify(positive, (X, heated(0.5, 0.0)), 3.0, **LINE)
     assert float(found.theta) == pytest.approx(0.5, abs=1e-7)
-    assert "stepped back from where a wire conducts nothing" in found.reason
+    told = "fails in identify(), a wire conducts nothing"
+    assert "stepped back from where problem_of([0])" in found.reason and told in found.reason
+    with pytest.raises(RuntimeError, match=r"problem_of\(\[3\]\) fails in identify\(\), Key"):
+        ts.identify(lambda theta: wire({}), (X, heated(0.5, 0.0)), 3.0, **LINE)
 
 
 def test_parameters_that_cannot_be_told_apart_are_said_to_be() -> None:

@@ -10,11 +10,13 @@ import pytest
 import tessella as ts
 from tessella.accuracy import estimate
 from tessella.cells.factors import CellFactors
-from tessella.problem.slabs import until
+from tessella.cells.later import later
+from tessella.cells.system import cell_system
+from tessella.problem.slabs import slab_problem, until
 from tessella.solution.marched import Slab
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA
 from tessella.solving.plan import on_basis
-from tessella.solving.walk import Track
+from tessella.solving.track import Track
 from tessella.solving.ways import Factored
 
 PI = np.pi
@@ -77,7 +79,8 @@ def test_reused_factors_give_what_new_ones_give(settings, points, monkeypatch):
     assert reused.report.factorisations == 1
     assert [slab.reused for slab in reused.report.slabs] == [False, True, True, True]
     for kind in (Factored, CellFactors):
-        monkeypatch.setattr(kind, "renewed", lambda self, system: None)
+        for way in ("renewed", "later"):
+            monkeypatch.setattr(kind, way, lambda self, *_: None)
     anew = ts.march(wave(), 4, estimate=False, **settings)
     assert anew.report.factorisations == 4
     np.testing.assert_allclose(reused(points), anew(points), atol=1e-8)
@@ -89,6 +92,44 @@ def test_factors_of_other_wavenumbers_are_reused_too(points, monkeypatch):
     tuned = ts.march(wave(), 4, estimate=False, **SIDE)
     assert tuned.report.factorisations == 1
     np.testing.assert_allclose(tuned(points), plain(points), atol=1e-6)
+
+
+def pushed(operator, **keywords):
+    """A wave with data that change in time, on a line or on the section of a shape."""
+    domain = keywords.pop("domain", ts.Box(x=(0, 1), t=(0, 2)))
+    wall = ts.Dirichlet(lambda p: np.sin(3 * p[:, -1]) + p[:, 0])
+    start = [ts.Initial(lambda p: p[:, 0] - p[:, -1]), ts.InitialVelocity(2.0)]
+    source = ts.Equation(operator, lambda p: np.exp(p[:, -1]) * p[:, 0])
+    return ts.Problem(domain, source, [wall, *start], **keywords)
+
+
+DISC = ts.Ball(x=0, y=0, radius=1).over(t=(0, 2))
+BENT = ts.D(t=2) - (lambda p: 1 + p[:, 0] ** 2) * ts.D(x=2)
+LATE = ts.D(t=2) - (lambda p: 1 + (p[:, -1] > 1.5)) * ts.D(x=2)
+
+
+@pytest.mark.parametrize(
+    ("problem", "same"),
+    [
+        (pushed(WAVE), True),
+        (pushed(BENT), True),
+        (pushed(ts.D(t=2) - ts.Laplacian(), domain=DISC), True),
+        (pushed(LATE), False),
+        (pushed(WAVE, ansatz=ts.Ansatz(lambda p: 1 + p[:, 0])), False),
+    ],
+    ids=["number", "function of space", "shape", "switched on", "ansatz"],
+)
+def test_what_is_asked_later_is_what_would_be_assembled(problem, same):
+    first, second = (slab_problem(problem, bounds) for bounds in ((0.0, 1.0), (1.0, 2.0)))
+    cells = (2,) * (problem.domain.dimension - 1)
+    basis = ts.CellBasis(ts.Tiling(first.domain, (*cells, 1)), ts.RandomFeatures(30))
+    system, moved = cell_system(first, basis, ts.Grid(1.5)), basis.moved(second.domain)
+    found = later(system, second, moved)
+    assert (found is not None) == same
+    if same:
+        anew = cell_system(second, moved, ts.Grid(1.5))
+        assert found.has_matrix_of(anew)
+        np.testing.assert_allclose(found.right, anew.right, rtol=1e-9, atol=1e-12)
 
 
 def test_coefficients_that_change_in_time_are_factored_in_every_slab():
@@ -133,6 +174,14 @@ def test_heat_decays_and_advection_travels():
         first_order(ts.D(t=1) + ts.D(x=1), travelling, "xmin"), 3, estimate=False, **SIDE
     )
     assert cooled.report.error["l2_relative"] < 1e-5
+    times = np.array([0.0, 0.2, 1.0])
+    amount = 2 / PI * np.exp(-0.1 * PI**2 * times)
+    np.testing.assert_allclose(cooled.integral(times=times), amount, rtol=1e-5)
+    np.testing.assert_allclose(
+        cooled.integral(ts.D(t=1))[[0, -1]], -0.1 * PI**2 * amount[[0, -1]], rtol=1e-3
+    )
+    with pytest.raises(ValueError, match="outside"):
+        cooled.integral(times=1.5)
     assert carried.report.error["l2_relative"] < 1e-5
 
 
@@ -167,9 +216,8 @@ def test_the_estimate_follows_what_has_accumulated(marched):
     for slab in marched.report.slabs:
         assert 0.1 <= slab.estimate / slab.error["l1_normalised"] <= 100
     assert marched.report.error_estimate == marched.report.slabs[-1].overall
-    assert [s.report.error_estimate for s in marched.slabs] == [
-        slab.estimate for slab in marched.report.slabs
-    ]
+    each = [slab.estimate for slab in marched.report.slabs]
+    assert np.mean(each) == pytest.approx(marched.report.error_estimate)
 
 
 def test_a_tolerance_solves_every_slab_with_the_numbers_it_tried(monkeypatch):
@@ -309,6 +357,20 @@ def test_without_an_estimate_nothing_is_asked_but_what_a_slab_starts_from(monkey
     slabs = ts.march(wave(1.0), 3, **sizes, estimate=False).report.slabs
     assert all(0 < slab.residual < 1e-3 for slab in slabs)
     assert all(0 < jump < 1e-3 for slab in slabs for jump in slab.jumps.values())
+
+
+@pytest.mark.parametrize("estimate", [False, True])
+def test_a_solution_that_grows_without_end_is_stopped(estimate):
+    """Backwards in time, heat has no solution that depends on its data."""
+    backwards = first_order(ts.D(t=1) + ts.D(x=2), lambda p: 0 * p[:, 0], ("xmin", "xmax"))
+    start = ts.Initial(lambda p: np.sin(PI * p[:, 0]))
+    problem = dataclasses.replace(
+        backwards, conditions=[backwards.conditions[0], start], exact=None
+    )
+    stopped = ts.march(problem, 8, **SIDE, estimate=estimate)
+    assert stopped.report.stop_reason.startswith("unstable in slab")
+    assert "the solution has grown" in stopped.report.advice
+    assert len(stopped.slabs) == len(stopped.report.slabs)
 
 
 def test_an_interrupt_keeps_the_finished_slabs(monkeypatch, tmp_path):
@@ -541,10 +603,20 @@ def test_what_cannot_march_says_why(problem, message):
         ts.march(problem, 2, **SIDE)
 
 
-@pytest.mark.parametrize("slabs", [0, 2.5, "many"])
-def test_slabs_are_counted(slabs):
-    with pytest.raises(ValueError, match="slabs must be a whole number >= 1"):
+@pytest.mark.parametrize("slabs", [0, 2.5, "many", [0.5, 1.0], [1.0, 0.5, 2.0], []])
+def test_slabs_are_counted_or_end_where_time_does(slabs):
+    with pytest.raises(ValueError, match="slabs must be a whole number >= 1, or the times"):
         ts.march(wave(), slabs, **SIDE)
+
+
+def test_slabs_end_at_the_times_given(marched, points):
+    ends = [0.25, 0.5, 1.0, 1.5, 2.0]
+    uneven = ts.march(wave(), ends, **SIDE, estimate=False)
+    assert [slab.end for slab in uneven.report.slabs] == ends
+    assert [slab.reused for slab in uneven.report.slabs] == [False, True, False, True, True]
+    np.testing.assert_allclose(uneven(points), marched(points), atol=1e-6)
+    with pytest.raises(ValueError, match="slabs of one length"):
+        ts.march(wave(), ends, tol=1e-3)
 
 
 def test_arguments_are_those_of_solve():

@@ -53,7 +53,7 @@ def test_the_signature_shows_the_choices(door):
         <= set(shown)
         <= {
             *FIELDS,
-            *("problem", "method", "start", "continuation", "progress"),
+            *("problem", "method", "start", "continuation", "progress", "checkpoint"),
             *("slabs", "hidden", "training"),
         }
     )

@@ -108,15 +108,42 @@ def test_a_system_of_two_unknowns():
     assert min(orders(found)) > 1.9
 
 
-@pytest.mark.parametrize("coupling", ["interfaces", "overlap"])
-def test_a_radiating_end(coupling):
-    """u'' = 0, u(0) = 1, u_n + u^4 = 0 at 1: u = 1 - a x with a = (1 - a)^4."""
-    a = brentq(lambda a: (1 - a) ** 4 - a, 0, 1)
-    radiation = ts.NormalDerivative() + ts.operator(lambda d, x: d() ** 4)
-    conditions = [ts.Dirichlet(1.0, on="xmin"), ts.Condition(radiation, 0.0, on="xmax")]
-    problem = ts.Problem(LINE, ts.Equation(ts.D(x=2)), conditions)
-    found = ts.solve(problem, **CELLS | {"coupling": coupling})
-    np.testing.assert_allclose(found(X), 1 - a * X, atol=1e-10)
+RADIATION = {
+    "inside": lambda d, x: (1 + d()) * d(n=1) + d() ** 4,
+    "in front": ts.Normal("x") @ ts.operator(lambda d, x: (1 + d()) * d(x=1))
+    + ts.operator(lambda d, x: d() ** 4),
+}
+
+
+@pytest.mark.parametrize(
+    ("coupling", "normal"), [("interfaces", "inside"), ("overlap", "in front")]
+)
+def test_a_radiating_end(coupling, normal):
+    """(k u')' = 0 with k = 1 + u, u(0) = 1, k u_n + u^4 = 0 at 1: u + u^2 / 2 = 3 / 2 - a x, with
+    a = u(1)^4."""
+    end = brentq(lambda u: u + u**2 / 2 - 1.5 + u**4, 0, 1)
+    flux = ts.D(x=1) @ ts.operator(lambda d, x: (1 + d()) * d(x=1))
+    radiation = ts.Condition(RADIATION[normal], 0.0, on="xmax")
+    problem = ts.Problem(LINE, ts.Equation(flux), [ts.Dirichlet(1.0, on="xmin"), radiation])
+    found = ts.solve(problem, start=1.0, **CELLS | {"coupling": coupling})
+    np.testing.assert_allclose(found(X), np.sqrt(4 - 2 * end**4 * X) - 1, atol=1e-9)
+
+
+def test_a_radiating_rim():
+    """-div(k grad u) = 4 on the unit disc, k = 1 + u, k u_n + u^4 = g: u + u^2 / 2 = 3 - r^2."""
+
+    def exact(x):
+        return jnp.sqrt(1 + 2 * (3 - jnp.sum(x**2, axis=1))) - 1
+
+    flux = {a: ts.operator(lambda d, x, a=a: (1 + d()) * d(**{a: 1})) for a in "xy"}
+    rim = ts.Condition(
+        lambda d, x: (1 + d()) * d(n=1) + d() ** 4, lambda x: exact(x) ** 4 - 2, on="rim"
+    )
+    disc = ts.Ball(x=0, y=0, radius=1, name="rim")
+    conserved = -ts.D(x=1) @ flux["x"] - ts.D(y=1) @ flux["y"]
+    problem = ts.Problem(disc, ts.Equation(conserved, 4.0), [rim], exact=exact)
+    found = ts.solve(problem, start=1.0, **CELLS | {"subdomains": 2, "features": 120})
+    assert found.report.stop_reason == FOUND and found.report.error["l1_normalised"] < 1e-6
 
 
 def test_conditions_of_normals_and_integrals_stand_damping():
@@ -203,6 +230,12 @@ def test_what_damping_does_not_reach_comes_to_rest_in_time(sign):
     assert kinds[-1] != "time" and found.report.newton[-1].size < 1e-7
     assert np.max(np.abs(found.residual(X))) < 1e-5
     assert "[" in dict(found.report.lines())["newton"]
+
+
+def test_corrections_that_wander_are_given_up_and_so_is_time_in_which_all_grows():
+    found = ts.solve(bratu(1.0), start=lambda x: 30 * x[:, 0] * (1 - x[:, 0]), **CELLS).report
+    assert found.stop_reason == GIVEN_UP
+    assert "corrections have not fallen in 12 linearisations, and with time added" in found.advice
 
 
 def test_a_poor_basis_ends_in_small_corrections_not_in_failure():

@@ -62,6 +62,20 @@ def layered(radius: Any, k: Any, x: Any) -> Any:
     return jnp.where(r2 < radius**2, within, (1 - r2) / 4)
 
 
+def reacting(theta: Any) -> ts.Problem:
+    """A reaction, a conductivity that depends on u, and a rim that radiates."""
+
+    def flux(axis: str) -> Any:
+        return ts.operator(lambda d, x: (1 + theta[1] * d() ** 2) * d(**{axis: 1}))
+
+    equation = ts.operator(lambda d, x: theta[0] * d() ** 3) - ts.D(x=1) @ flux("x")
+    rim = ts.Condition(lambda d, x: d(n=1) + theta[2] * d() ** 4)
+    return ts.Problem(SQUARE, ts.Equation(equation - ts.D(y=1) @ flux("y"), 2.0), [rim])
+
+
+REACTING = np.array([1.5, 0.4, 0.8])
+
+
 def differences(u: Any, theta: np.ndarray, step: float) -> np.ndarray:
     """The Jacobian by differences of fourth order."""
     columns = []
@@ -78,14 +92,16 @@ def differences(u: Any, theta: np.ndarray, step: float) -> np.ndarray:
         (conducting, CONDUCTING, {"subdomains": 2, "features": 60}, 1e-4, 1e-6),
         (disc, np.array([0.8, 0.1]), CELLS | {"features": 140}, 1e-6, 1e-8),
         (box, np.array([0.9]), CELLS, 1e-4, 1e-8),
+        (reacting, REACTING, CELLS | {"state": 1.0}, 1e-5, 1e-8),
     ],
-    ids=["cells", "overlap", "disc", "box"],
+    ids=["cells", "overlap", "disc", "box", "nonlinear"],
 )
 def test_derivatives_are_those_of_differences_and_adjoint_to_each_other(
     family: Family, theta: np.ndarray, choices: Any, within: float, adjoint: float
 ) -> None:
     u = ts.parametric(family, INSIDE, **choices)
     J = u.jacobian(theta)
+    assert u.derived == ("differences" if family in (disc, box) else "jax")
     by_steps = differences(u, theta, 1e-2)
     assert np.max(np.abs(J - by_steps)) < within * np.max(np.abs(by_steps))
     draw = np.random.default_rng(1)
@@ -227,11 +243,18 @@ def test_statements_must_stay() -> None:
         u(2.0)
 
 
-def test_nonlinear_problems_are_refused_by_name():
-    def problem_of(k):
-        equation = ts.Equation(lambda d, x: -d(x=2) + k * d() ** 3, 1.0)
-        return ts.Problem(ts.Box(x=(0, 1)), equation, [ts.Dirichlet(0.0)], name="cubic")
+def test_what_is_not_linear_in_u_is_not_observed() -> None:
+    u = ts.parametric(reacting, INSIDE, of=ts.operator(lambda d, x: d() ** 2), **CELLS)
+    with pytest.raises(ValueError, match=r"apply the function to that, f\(u\(theta\)\)"):
+        u(REACTING)
 
-    u = ts.parametric(problem_of, at=[0.5], subdomains=2, features=16, coupling="interfaces")
-    with pytest.raises(ValueError, match="take linear problems so far, and 'cubic' is nonlinear"):
-        u(1.0)
+
+def test_a_nonlinear_problem_without_a_solution_says_so() -> None:
+    def bratu(k: Any) -> ts.Problem:
+        equation = ts.Equation(lambda d, x: -d(x=2) - k * jnp.exp(d()))
+        return ts.Problem(ts.Box(x=(0, 1)), equation, [ts.Dirichlet(0.0)])
+
+    u = ts.parametric(bratu, at=[0.5], subdomains=2, features=16, coupling="interfaces")
+    assert abs(float(u(1.0)[0]) - 0.140539) < 1e-6
+    with pytest.raises(ValueError, match=r"there is no u at theta=\[5\]: .*nearly singular"):
+        u(5.0)

@@ -11,11 +11,13 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import tessella as ts
 from tessella.cells.traffic import traffic
 from tessella.machine import processes
 from tessella.machine.launch import launch
+from tessella.machine.memory import limited
 
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 CELLS = {"coupling": "interfaces", "features": 30}
@@ -48,6 +50,10 @@ def disc():
     return ts.Problem(ts.Ball(x=0.5, y=0.5, radius=1.0), equation, [ts.Dirichlet(0.0)])
 
 
+def marched(**kept):
+    return ts.march(rod(), slabs=3, subdomains=(4, 1), **CELLS, **kept)(AT * [1, 0.3])
+
+
 def solved():
     """What is compared."""
     factored = ts.factor(varying(), subdomains=4, **CELLS)
@@ -58,10 +64,18 @@ def solved():
         "sums": ts.solve(closed(), subdomains=3, estimate=False, **CELLS)(AT),
         "disc": ts.solve(disc(), subdomains=3, estimate=False, **CELLS)(AT),
         "refined": ts.solve(varying(), tol=1e-3)(AT),
-        "marched": ts.march(rod(), slabs=3, subdomains=(4, 1), **CELLS)(AT * [1, 0.3]),
+        "marched": marched(),
         "several": np.stack([np.asarray(u(AT)) for u in factored.solve(rhs=[1.0, source])]),
         "transposed": factored.ready.transposed(back),
     }
+
+
+SCARCE = 2 << 20
+"""Bytes that are too few for one process and enough for each of two."""
+
+
+def scarce():
+    return ts.solve(varying(), subdomains=8, solver="merging", estimate=False, **CELLS)(AT)
 
 
 def bytes_sent():
@@ -78,9 +92,12 @@ def run(number, *arguments):
 
 
 def test_two_processes_find_what_one_does(tmp_path, capfd):
-    """Cells merged and exchanged, cut and summed over, refined, marched and factored."""
+    """Cells merged and exchanged, cut and summed over, refined, marched and factored; and what is
+    too large for one of them."""
     assert run(2, "solve", tmp_path) == 0, capfd.readouterr().err
-    alone = solved()
+    with limited(SCARCE), pytest.raises(MemoryError, match="take 2 processes"):
+        scarce()
+    alone = {**solved(), "scarce": scarce()}
     for index in range(2):
         with np.load(tmp_path / f"{index}.npz") as found:
             for name, value in alone.items():
@@ -90,30 +107,39 @@ def test_two_processes_find_what_one_does(tmp_path, capfd):
             np.testing.assert_allclose(counted, foretold, rtol=0.1)
 
 
-def test_a_killed_process_ends_the_other_and_is_named(capfd):
-    """Before that they state different problems, which both notice and survive."""
-    assert run(2, "end") == 128 + signal.SIGKILL
+def test_a_killed_process_ends_the_other_and_is_named(tmp_path, capfd):
+    """Before that they state different problems, which both notice and survive; what they had
+    finished until then another one goes on from."""
+    assert run(2, "end", tmp_path) == 128 + signal.SIGKILL
     said = capfd.readouterr()
     assert said.out.count("differ in the problem") == 2
     assert "process 1 ended without a word" in said.err
     assert "process 1 was ended by SIGKILL" in said.err
     assert "solved without the other" not in said.out
+    first = (tmp_path / "00001.npz").stat().st_mtime_ns
+    np.testing.assert_allclose(marched(checkpoint=tmp_path), marched(), rtol=0, atol=1e-12)
+    assert (tmp_path / "00001.npz").stat().st_mtime_ns == first
 
 
 def main(what, *folder):
     ts.distributed()
     if what == "solve":
         values = solved()
+        with limited(SCARCE):
+            values["scarce"] = scarce()
         np.savez(Path(*folder) / f"{processes.index()}.npz", bytes=bytes_sent(), **values)
         return
     try:
         ts.solve(varying(), subdomains=2 + processes.index(), **CELLS)
     except ValueError as error:
         print(error, flush=True)
-    ts.solve(varying(), subdomains=2, **CELLS)
-    if processes.index() == 1:
-        os.kill(os.getpid(), signal.SIGKILL)
-    ts.solve(varying(), subdomains=2, **CELLS)
+    kept = Path(*folder)
+
+    def killing(*_):
+        if processes.index() == 1 and (kept / "00001.npz").exists():
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    marched(progress=killing, checkpoint=kept)
     print("solved without the other")
 
 

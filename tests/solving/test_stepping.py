@@ -6,6 +6,7 @@ import pytest
 
 import tessella as ts
 from tessella.accuracy.scales import turning_rate
+from tessella.machine import threads
 from tessella.solution.marched import Marched, MarchReport
 from tessella.solving import stepping
 from tessella.solving.stepping import in_slabs
@@ -274,10 +275,10 @@ def test_losses_do_not_feed_on_themselves_in_slabs_of_three_quarters_of_a_cell()
 def test_a_march_to_the_end_is_not_given_up_for_a_part_of_a_finer_one(monkeypatch):
     made, whole = [], stepping._Stepping.march
 
-    def march(self):
+    def march(self, checkpoint):
         made.append(self)
         self.patience *= len(made) == 1
-        return whole(self)
+        return whole(self, checkpoint)
 
     monkeypatch.setattr(stepping._Stepping, "march", march)
     monkeypatch.setattr(MarchReport, "estimate_in", lambda self, norm: 2e-6)
@@ -286,6 +287,23 @@ def test_a_march_to_the_end_is_not_given_up_for_a_part_of_a_finer_one(monkeypatc
     assert found.report.stop_reason == "tolerance not met"
     assert "another march was begun" in found.report.advice
     assert found.problem.domain.bounds[1] == (0, 2.0)
+
+
+def test_patience_ends_a_slab_once_there_is_something_to_keep(monkeypatch):
+    moments, whole = [], stepping.Walk.attempt
+
+    def attempt(self, *slab):
+        moments.append(threads._MOMENT.get())
+        if len(self.figures) == 3:
+            raise threads.OutOfTimeError
+        return whole(self, *slab)
+
+    monkeypatch.setattr(stepping.Walk, "attempt", attempt)
+    found = ts.solve(around(2.0), tol=1e-6, patience=50.0)
+    assert moments[0] == np.inf and moments[-1] < np.inf
+    assert len(found.slabs) == 3
+    assert found.report.stop_reason == "tolerance not met"
+    assert "out of patience at t = " in found.report.advice
 
 
 def two_speeds(T):

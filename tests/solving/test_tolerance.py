@@ -317,13 +317,6 @@ def test_a_problem_without_conditions_is_refused():
         ts.solve(poisson(conditions=[]), tol=1e-3)
 
 
-def test_four_dimensions_need_numbers():
-    box = ts.Box(x=(0, 1), y=(0, 1), z=(0, 1), t=(0, 1))
-    problem = ts.Problem(domain=box, equation=ts.Equation(ts.D(t=1)), conditions=[ts.Initial(0.0)])
-    with pytest.raises(ValueError, match=r"1, 2 and 3 dimensions .*got 4"):
-        ts.solve(problem, tol=1e-3)
-
-
 @pytest.mark.parametrize(
     "given",
     [

@@ -48,7 +48,7 @@ def defects(solution: Solution, rows: Sequence[Rows]) -> list[Defect]:
             missed = abs(solution.integral(source.operator) - source.number)
             found.append(Defect(part, missed, abs(source.number), missed))
             continue
-        values = source.values(part.points)
+        values = source.values(part.points, part.normals)
         made = solution.apply(source.operator, part.points, part.normals)
         squares, given = (made - values) ** 2, part.mean(values**2)
         most = float(np.max(squares, initial=0.0))

@@ -83,6 +83,15 @@ class Look(NamedTuple):
         return found if self.zero is None else np.maximum(found, self.zero)
 
 
+def spreads(solution: Solution, zero: Sequence[str] = ()) -> dict[str, float]:
+    """What estimated errors of every unknown are parts of, in its units; of those that are nothing
+    but rounding (`Judgement.zero`) their natural size."""
+    names, rows = solution.problem.unknowns, held_out(solution.problem, peaked=False)
+    seen = (look if zero else glance)(solution, rows)
+    natural = np.where([name in zero for name in names], natural_sizes(seen), 0.0)
+    return dict(zip(names, np.maximum(seen.spread, natural).tolist(), strict=True))
+
+
 def natural_sizes(seen: Look) -> Array:
     """How large every unknown of a system could be: so large that in some statement it balances the
     data or another unknown. One that is zero has no other size."""

@@ -18,7 +18,7 @@ from tessella.geometry.domain import Domain, Surface
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.decomposition import Decomposition
-from tessella.overlap.points import Rows
+from tessella.overlap.points import GRIDDED, Rows
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Equation, Problem
 from tessella.problem.slabs import Continued
@@ -100,6 +100,7 @@ def held_out(
             rows.append(Rows(condition, interior, measure=np.full(len(interior), share)))
             continue
         count = int(share * tuning.PER_FACE) * (tuning.NARROW if callable(condition.on) else 1)
+        count = max(1, count // _crowd(condition, domain))
         sample = partial(source.scatter_on, count=count, draw=draw, around=domain)
         part = Rows(condition, *condition.places(domain, sample))
         if peaked and not isinstance(condition, PointCondition):
@@ -116,6 +117,11 @@ def _inside(
     return problem.within(equation, problem.domain.scatter(scale * count, draw)), None
 
 
+def _crowd(condition: Condition, domain: Domain) -> int:
+    """By which factor fewer points are enough on every one of many faces."""
+    return max(1, len(condition.faces(domain)) // tuning.FACES)
+
+
 def _on(
     problem: Problem,
     condition: Condition,
@@ -125,7 +131,7 @@ def _on(
     count: int,
 ) -> tuple[Array, Array]:
     domain = problem.domain
-    count = int(scale * count) // 4
+    count = int(scale * count) // (4 * _crowd(condition, domain))
     if isinstance(condition.given, Continued):
         count //= tuning.CONTINUED
     else:
@@ -140,16 +146,30 @@ def on_edges(condition: Condition, domain: Domain) -> Array:
     nothing = np.zeros((0, domain.dimension))
     if not isinstance(domain, Box) or isinstance(condition, PointCondition | IntegralCondition):
         return nothing
-    places = domain.grid((3,) * domain.dimension)
+    places = _ends(domain)
     ends = [
         (places[:, i] == low) | (places[:, i] == high) if axis not in domain.periodic else False
         for i, (axis, (low, high)) in enumerate(zip(domain.axes, domain.bounds, strict=True))
     ]
     places = places[np.sum(np.broadcast_arrays(*ends), axis=0) > 1]
     faces = [domain.face(name) for name in condition.faces(domain)]
-    on = [places[places[:, face.axis] == face.position] for face in faces]
-    found = np.concatenate([nothing, *on])
+    if not faces:
+        return nothing
+    on = [places[:, face.axis] == face.position for face in faces]
+    found = places[np.any(on, axis=0)]
     return found[condition.chosen(found)] if len(found) else found
+
+
+def _ends(domain: Box) -> Array:
+    """Middles and ends of all axes, combined; in many dimensions random combinations."""
+    d = domain.dimension
+    if d <= GRIDDED:
+        return domain.grid((3,) * d)
+    draw = np.random.default_rng(SEED + 4)
+    ends = np.stack([domain.lower, domain.upper])[
+        draw.integers(0, 2, (tuning.EDGES, d)), np.arange(d)
+    ]
+    return np.where(draw.random(ends.shape) < 0.5, ends, domain.scatter(len(ends), draw))
 
 
 def corners(domain: Domain, cells: Decomposition) -> Array:
@@ -201,9 +221,13 @@ def _with_peaks(
     statement = part.source
     if size is None and not callable(statement.given):
         return part
-    size = size or statement.values
-    x, normals = pool(tuning.POOL.get(part.points.shape[1], tuning.POOL[3]))
-    squares = size(x) ** 2
+
+    def sizes(x: Array, normals: Array | None) -> Array:
+        return statement.values(x, normals) if size is None else size(x)
+
+    d = part.points.shape[1]
+    x, normals = pool(tuning.POOL.get(d, 3 * tuning.POOL[3] // d))
+    squares = sizes(x, normals) ** 2
     total = float(squares.sum())
     if total < TINY or not math.isfinite(total):
         return part
@@ -212,7 +236,7 @@ def _with_peaks(
         return part
     chosen = draw.choice(len(x), len(part.points), p=squares / total)
     points = np.concatenate([part.points, x[chosen]])
-    own = np.concatenate([size(part.points) ** 2, squares[chosen]])
+    own = np.concatenate([sizes(part.points, part.normals) ** 2, squares[chosen]])
     shares = 1 / (1 + own / squares.mean())
     if part.normals is not None and normals is not None:
         normals = np.concatenate([part.normals, normals[chosen]])

@@ -18,7 +18,7 @@ import scipy.linalg
 from numpy.polynomial import legendre
 
 from tessella.accuracy import tuning
-from tessella.geometry.box import Box
+from tessella.geometry.box import Box, Face
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, Orders
@@ -113,7 +113,20 @@ def _data(problem: Problem) -> Iterator[tuple[Function, tuple[int, float] | None
         for name in condition.faces(domain):
             face = domain.face(name)
             if callable(condition.value):
-                yield condition.value, (face.axis, face.position)
+                yield _facing(condition.value, face), (face.axis, face.position)
+
+
+def _facing(value: Any, face: Face) -> Function:
+    """Data on a face as a function of the points alone."""
+    if not getattr(value, "takes_normals", False):
+        return value
+
+    def facing(x: Array) -> Array:
+        normals = np.zeros_like(x)
+        normals[:, face.axis] = face.sign
+        return value(x, normals)
+
+    return facing
 
 
 def _wavenumbers(terms: Sequence[Term], points: Array) -> Array:

@@ -9,14 +9,17 @@ from __future__ import annotations
 
 # --- points that no system has seen (held_out)
 
-INTERIOR, PER_FACE = 1_024, 256
-"""Held-out points inside, and on each part of a condition."""
+INTERIOR, PER_FACE, FACES = 1_024, 256, 8
+"""Held-out points inside, and on each part of a condition, if these are not more than so many."""
 
 NARROW = 8
 """So many times more on the boundary if a function chooses among them."""
 
 POOL = {1: 1 << 15, 2: 1 << 16, 3: 1 << 17}
 """Points at which data are looked at for peaks, by dimension."""
+
+EDGES = 1_024
+"""Random places on edges of boxes in many dimensions."""
 
 IN_A_SLAB = 0.25
 """Part of these that is enough for one of many slabs of time."""
@@ -133,6 +136,20 @@ CROWD = {1: 256, 2: 128, 3: 48}
 
 BLENDED_SCALE = 1.5
 """Bandwidth of overlapping subdomains' features where `tol` takes them."""
+
+# --- polynomials in many dimensions (terms)
+
+FEWEST_TERMS, MORE_TERMS = 64, 2.0
+"""Polynomials in the first of them, at least, and the factor between two steps."""
+
+FALL = 0.1
+"""Part that a polynomial is hoped to contribute of what those before it do."""
+
+UNTRIED = 0.1
+"""Part of a set that is kept for the lowest degrees not yet tried."""
+
+RESIDUAL = 0.1
+"""An estimate is no smaller than this part of what is missed of the data at other points."""
 
 # --- the way to a tolerance (tolerance; chosen by `tolerance`)
 

@@ -330,7 +330,7 @@ class DeviceFactors(FactoredCells):
             unknowns, missed, error = self._fitted([part.h for part in system.asked])
             a = unknowns.coefficients()
         with watch.phase("measure"), single_threaded_blas():
-            apart = jumps(unknowns)
+            apart = jumps(unknowns) if watching.jumps else None
         result = SolverResult(None, 0, Stop.DIRECT, History(), float(error))
         return Found(a, result, self._residuals(missed), apart)
 

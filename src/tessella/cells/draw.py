@@ -139,6 +139,10 @@ def _shallow(
     function: Activation, layer: Layer, points: Array, symbol: Mapping[Orders, Array]
 ) -> Array:
     """D^alpha act(w.z + b) = w^alpha act^(|alpha|), so that every order is one product."""
+    if layer.weights.shape[1] == 2 * points.shape[1]:
+        z = list(points.T)
+        each = shallow_derivatives(function, layer, z, [np.ones(())] * len(z), tuple(symbol))
+        return np.asarray(sum(c * each[alpha] for alpha, c in symbol.items()))
     s = layer.weights @ points.T
     s += layer.biases[:, None]
     orders = {sum(alpha) for alpha in symbol}

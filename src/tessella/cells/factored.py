@@ -9,13 +9,17 @@ from typing import Any, Self
 
 import numpy as np
 
+from tessella.cells.basis import AnyCellBasis
+from tessella.cells.later import later
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Data, Factors
 from tessella.problem.conditions import PointCondition
+from tessella.problem.problem import Problem
 
 MAGNIFIED = 1e4
 """Rounding errors may grow by this factor in a group of cells."""
@@ -78,6 +82,11 @@ class FactoredCells(Factors):
             return None
         own = system if self.tuning == 1.0 else retuned(system, self.tuning)
         return dataclasses.replace(self, system=own) if own.has_matrix_of(self.system) else None
+
+    def later(self, problem: Problem, basis: AnyCellBasis) -> Self | None:
+        with processes.in_unison("assemble"):
+            own = later(self.system, problem, basis)
+        return None if own is None else dataclasses.replace(self, system=own)
 
     def data(self) -> list[Data]:
         problem, points, found = self.system.problem, self.system.cells.points, []

@@ -11,7 +11,7 @@ import numpy as np
 
 from tessella.cells.device import DeviceFactors, device_factors
 from tessella.cells.factored import MAGNIFIED, FactoredCells
-from tessella.cells.gmres import Exchanged, chosen, joining_bytes
+from tessella.cells.gmres import Exchanged, chosen, enough, joining_bytes
 from tessella.cells.joining import Order
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind, find_kinds
@@ -86,7 +86,7 @@ class CellFactors(FactoredCells):
         with watch.phase("measure"), single_threaded_blas():
             missed = self.residuals(unknowns, answers, *right)
             residual = {name: float(one) for name, one in missed.items()}
-            apart = jumps(unknowns, self.joined.order.owners)
+            apart = jumps(unknowns, self.joined.order.owners) if watching.jumps else None
         return Found(a, result, residual, apart, self._traffic(begun))
 
     def _traffic(self, begun: int) -> str:
@@ -327,6 +327,9 @@ def _tuned(found: CellFactors, tuning: float) -> CellFactors:
 
 UNDETERMINED = "the last exchange is singular: the solution may not be unique"
 
+MANY = tuple(2**k for k in range(1, 9))
+"""Numbers of processes that are looked at where one has too little memory."""
+
 TUNINGS = (1.0, 1.7, 0.55)
 """Factors on the wavenumbers of the incoming data that are tried, until every cell and every group
 of cells is well determined by its own: the equation may resonate in some of them."""
@@ -367,11 +370,16 @@ def _factored(
         )
     if solver is None:
         solver, note = chosen(plan, distinct, bool(system.sums))
+
+    def others(free: int) -> str:
+        made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in MANY)
+        return enough(plan, distinct, made, free)
+
     with processes.in_unison("memory"):
         require(
             int(joining_bytes(plan, distinct, solver)),
             f"joining {system.cells.count:,} subdomains by {solver.name}",
-            "use fewer subdomains or features, a lower trace_degree, or more processes",
+            lambda free: f"use fewer subdomains or features, a lower trace_degree, {others(free)}",
         )
     joined: Merged | Exchanged
     if isinstance(solver, Exchange):

@@ -6,7 +6,7 @@ with the cells alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,6 +15,7 @@ import scipy.sparse
 from tessella.cells.joining import Order, Stage
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.solvers import Exchange, Merging
+from tessella.cells.together import Teams
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
@@ -35,8 +36,13 @@ def chosen(
 ) -> tuple[Merging | Exchange, str]:
     """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
     Sums and open ports (`bound`) can only be merged."""
-    joins = _joins(order, distinct)
-    seconds = sum(len(own.pairs) * stage.flops for stage, own in joins) / RATE
+    me, teams = processes.index(), Teams(order).members
+    flops = [
+        len(distinct[i].pairs) * stage.flops / len(teams[i])
+        for i, stage in enumerate(order.stages)
+        if stage.cells is None and me in teams[i]
+    ]
+    seconds = sum(flops) / RATE
     size = joining_bytes(order, distinct, Merging())
     filled = size / (0.6 * available_bytes())
     seconds, size, filled = (processes.largest("plan", x) for x in (seconds, size, filled))
@@ -51,7 +57,33 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     GMRES keeps."""
     if isinstance(solver, Exchange):
         return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
-    return sum(len(own.pairs) * stage.bytes for stage, own in _joins(order, distinct))
+    kept = sum(len(own.pairs) * stage.bytes for stage, own in _joins(order, distinct))
+    return kept + max((_at_work(order, i) for i in order.above), default=0.0)
+
+
+def enough(order: Order, distinct: Sequence[Distinct], others: Iterable[Order], free: int) -> str:
+    """How many processes would have enough memory for merging, in words; `others` are the orders of
+    joins of ever more of them."""
+    own = [(stage, len(one.pairs)) for stage, one in _joins(order, distinct)]
+    share = sum(n * s.bytes for s, n in own) / sum(s.count * s.bytes for s, _ in own)
+    for one in others:
+        needed: dict[int, float] = {}
+        for stage in one.stages:
+            if stage.cells is None:
+                size = share * stage.count * stage.bytes
+                needed[stage.owner] = needed.get(stage.owner, 0.0) + size
+        if len(needed) < processes.number() or len(needed) == len(order.places):
+            continue
+        if max(needed.values()) + max(_at_work(one, i) for i in one.above) < free:
+            return f"or take {len(needed)} processes with as much memory each"
+    return "or use solver='exchange'"
+
+
+def _at_work(order: Order, i: int) -> float:
+    """Bytes of the columns that a process works with while several make a join together."""
+    stage, at = order.stages[i], order.stages[i].numbers
+    m, n = len(at.a3_in), len(at.b3_in)
+    return 8.0 * (sum(stage.sizes.given) + 2 * (m + n)) * (m + n)
 
 
 def _joins(order: Order, distinct: Sequence[Distinct]) -> list[tuple[Stage, Distinct]]:

@@ -25,7 +25,6 @@ from tessella.cells.joining import Arrangement, Order, Stage
 from tessella.cells.maps import Distinct, Maps, runs
 from tessella.cells.shelf import Shelf
 from tessella.linalg.lapack import invert
-from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.threads import in_parallel
 
@@ -205,14 +204,3 @@ class Climb:
             self.uses[child] -= 1
             if not self.uses[child]:
                 maps.pop(child)
-
-    def hand(self, i: int) -> None:
-        """A map to the process that goes on with it."""
-        to, owner = self.order.handed.get(i), self.order.stages[i].owner
-        if to is not None and owner == processes.index():
-            own = self.maps.pop(i)
-            name = np.frombuffer(own.names[0] if own.names else b"", dtype=np.uint8)
-            processes.send(to, "map", own.T, own.E, name)
-        elif to == processes.index():
-            T, E, said = processes.receive(owner, "map")
-            self.maps[i] = Maps(T, E, (said.tobytes(),))

@@ -12,6 +12,7 @@ are factored by a QR that is pivoted again (see `pivoted`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -28,6 +29,7 @@ from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
 from tessella.linalg.lapack import add_gramians, cholesky, solve_cholesky
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.threads import in_parallel
@@ -64,11 +66,15 @@ def map_kinds(
             groups.setdefault((id(kind.space), *places), []).append(i)
         else:
             alone.append(i)
+    needed = sum(len(group) * _bytes(kinds[group[0]]) for group in groups.values())
+    needed += sum(_bytes(kinds[i]) for i in alone)
     require(
-        sum(len(group) * _bytes(kinds[group[0]]) for group in groups.values())
-        + sum(_bytes(kinds[i]) for i in alone),
+        needed,
         f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
-        "use fewer features or subdomains, or a lower trace_degree",
+        lambda free: (
+            f"use fewer features or subdomains, a lower trace_degree, or take "
+            f"{math.ceil(processes.number() * needed / max(free, 1))} processes with as much memory"
+        ),
     )
     shared = _Shared(asked)
     making = [_Making(kinds, group, known, shared) for group in groups.values()]

@@ -18,7 +18,8 @@ from tessella.cells.joins import Climb, Join
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.shelf import Shelf, size_in_bytes
 from tessella.cells.solvers import Merging
-from tessella.cells.whole import Whole, join_last
+from tessella.cells.together import Together
+from tessella.cells.whole import Halves, Whole, join_last
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
@@ -354,14 +355,19 @@ def merge(
     with processes.in_unison("joins"):
         for level in order.levels[:-1]:
             climb.join([i for i in level if i in below])
-    for i in range(len(order.stages) - 1):
-        if i in order.above and i in mine:
-            climb.join([i])
-        climb.hand(i)
     whole, last = None, order.stages[-1]
-    if last.owner == processes.index():
+    if order.above:
+        together = Together(order, climb.maps, len(weights))
+        climb.maps.clear()
+        for i in sorted(order.above)[:-1]:
+            if together.mine(i):
+                climb.joins[i] = together.join(i)
+        top = together.last() if together.mine(len(order.stages) - 1) else None
+        whole = None if top is None else join_last(*top, weights)
+    elif last.owner == processes.index():
         pair = climb.maps[last.left], climb.maps[last.right]
-        whole = join_last(*pair, distinct[-1].pairs, last, weights)
+        halves = Halves.of_maps(*pair, distinct[-1].pairs, last)
+        whole = join_last(halves, halves.B33 @ halves.A33, weights)
     loose = processes.agreed("whole", float(whole is not None and whole.undetermined))
     return Merged(
         order, tuple(leaves), tuple(distinct), tuple(climb.joins), whole, bool(loose),

@@ -116,6 +116,16 @@ class Asked:
         return found if hit else -1
 
 
+class Said(NamedTuple):
+    """A statement where it was asked: its name, its points and the normals there, and how many
+    `Asked` were made of it; 0 if not of all points."""
+
+    name: str
+    points: Array
+    normals: Array | None
+    parts: int
+
+
 class Stating:
     """Statements on their way to rows: sizes of cells, wavenumbers, sizes of the equations."""
 
@@ -134,6 +144,7 @@ class Stating:
         """Of every equation and unknown, the coefficients at all points."""
         self.first_size = 0.0
         self.weights: dict[str, float] = {}
+        self.said: list[Said] = []
 
     def points(self, places: Sequence[Place]) -> Array:
         """All points of the places, one after the other."""
@@ -302,7 +313,7 @@ class Stating:
         functions are called once, at all points together."""
         problem, normals = self.problem, self.normals(places)
         lift = problem.lift(source.operator, x, normals)
-        given = source.values(x) - lift
+        given = source.values(x, normals) - lift
         symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
         if isinstance(source, Equation):
             self.symbols.append(symbols)
@@ -335,4 +346,6 @@ class Stating:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):
                 found.append(asked)
+        whole = inside is None and len(found) == len(places)
+        self.said.append(Said(source.name, x, normals, len(found) if whole else 0))
         return found

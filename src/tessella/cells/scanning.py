@@ -191,16 +191,25 @@ def chords(inside: Inside, low: Array, high: Array, along: int) -> tuple[Index, 
 
     Sorted, and exact to rounding; where the end of a line is inside, 0 or 1 exactly.
     """
-    level = _levels(inside, low, high, along)
-    return _intervals(_scanned(level, high[:, along] - low[:, along]), level)
+    return chords_of(_levels(inside, low, high, along), high[:, along] - low[:, along])
+
+
+def chords_of(level: Level, size: Array) -> tuple[Index, Array, Array]:
+    """The same of any lines of these lengths."""
+    return _intervals(_scanned(level, size), level)
 
 
 def patterns(inside: Inside, low: Array, high: Array, along: int) -> Index:
     """A number per line: how many chords it has, and which of its ends are inside."""
-    line, _, f = _scanned(_levels(inside, low, high, along), high[:, along] - low[:, along])
+    return patterns_of(_levels(inside, low, high, along), high[:, along] - low[:, along])
+
+
+def patterns_of(level: Level, size: Array) -> Index:
+    """The same of any lines of these lengths."""
+    line, _, f = _scanned(level, size)
     (first, last), member = _ends(line), f < 0
     enters = member & (first | ~np.roll(member, 1))
-    return 4 * np.bincount(line[enters], minlength=len(low)) + 2 * member[first] + member[last]
+    return 4 * np.bincount(line[enters], minlength=len(size)) + 2 * member[first] + member[last]
 
 
 def _levels(inside: Inside, low: Array, high: Array, along: int) -> Level:

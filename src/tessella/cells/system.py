@@ -20,7 +20,7 @@ from tessella.cells.groups import orders_along
 from tessella.cells.joining import Face
 from tessella.cells.port import Port
 from tessella.cells.ports import Crossing, blown, ports_of, with_open
-from tessella.cells.rows import Asked, Place, Stating
+from tessella.cells.rows import Asked, Place, Said, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.tiled import Cells, cells_of
 from tessella.geometry.box import Box
@@ -66,6 +66,7 @@ class CellSystem:
     crossings: tuple[tuple[int, ...], ...]
     """The numbers of the faces at every cell's ports."""
     faces: tuple[Face, ...]
+    said: tuple[Said, ...] = ()
 
     def __repr__(self) -> str:
         return (
@@ -243,8 +244,9 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
             ]  # fmt: skip
             asked += stating.condition(condition, places)
     system = CellSystem(
-        problem, basis, cells, stating, along, tuple(asked), tuple(sums), *(opened or ports)
-    )
+        problem, basis, cells, stating, along, tuple(asked), tuple(sums), *(opened or ports),
+        tuple(stating.said),
+    )  # fmt: skip
     if system.rows < basis.columns and plain:
         raise ValueError(
             f"the system has fewer rows than columns ({system.rows} < {basis.columns}): raise "

@@ -150,16 +150,18 @@ class Cells:
         faces: tuple[Face, ...],
         crossings: Sequence[Sequence[int]],
         ports: Sequence[Sequence[Port]],
+        number: int | None = None,
     ) -> Order:
         """In which order cells are joined over these faces; `crossings` are the numbers of the
-        faces at every cell's ports."""
-        key = (processes.number(), faces)
+        faces at every cell's ports, and `number` that of processes, if not of those there are."""
+        number = number or processes.number()
+        key = (number, faces)
         if key not in self._orders:
             sides = [
                 [(number, port.side) for number, port in zip(numbers, own, strict=True)]
                 for numbers, own in zip(crossings, ports, strict=True)
             ]
-            self._orders[key] = order(self.low, self.high, sides, faces, processes.number())
+            self._orders[key] = order(self.low, self.high, sides, faces, number)
         return self._orders[key]
 
     def owners(self, x: Array) -> tuple[np.ndarray, np.ndarray]:

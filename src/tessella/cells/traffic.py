@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from tessella.cells.joining import Order
+from tessella.cells.together import Teams, part_of
 
 
 class Traffic(NamedTuple):
@@ -18,14 +21,34 @@ def traffic(order: Order, unknowns: int, sums: int = 0, corrections: int = 0) ->
     """Foretold from the order of joins, the most unknowns of a cell, the sums over all cells, and
     how often a solution is corrected.
 
-    Every group that is handed over costs its map, and per right-hand side what it gives and takes;
-    every process tells all others what it has at faces between processes, and its cells' unknowns.
+    A join that several processes make costs the columns that are dealt out, D, and what the owner
+    keeps of it. A right-hand side costs what every group that is handed over gives and takes; every
+    process tells all others what it has at faces between processes, and its cells' unknowns.
     """
     number = 1 + max(stage.owner for stage in order.stages)
     sizes = [order.stages[i].sizes for i in order.handed]
-    ends = [(sum(own.taken), sum(own.given) + sums) for own in sizes]
-    maps = sum(taken * given for taken, given in ends)
-    once = sum(taken + given for taken, given in ends)
+    once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes)
     once += number * (number - 1) * len(order.crossing)
     cells = (number - 1) * len(order.places) * unknowns
-    return Traffic(8 * maps, 8 * ((1 + corrections) * once + cells))
+    joining = sum(_joined(Teams(order), i, sums) for i in order.above)
+    return Traffic(8 * joining, 8 * ((1 + corrections) * once + cells))
+
+
+def _joined(teams: Teams, i: int, sums: int) -> int:
+    """Numbers that are sent for one join."""
+    stage, team = teams.order.stages[i], teams.members[i]
+    m, n, dealt = len(stage.numbers.a3_in), len(stage.numbers.b3_in), 0
+    for child, wanted in zip((stage.left, stage.right), teams.wanted(i), strict=True):
+        moved = sum(int(np.sum(teams.holders(child)[c] != p)) for p, c in wanted.items())
+        dealt += moved * (sum(teams.order.stages[child].sizes.given) + sums)
+    others = [p for p in team if p != stage.owner]
+    own = sum(_length(teams.part(i, p)) for p in others)
+    if i == len(teams.order.stages) - 1:
+        return dealt + m * own
+    outside = int(np.sum(teams.holders(i) != stage.owner))
+    kept = outside + sum(_length(part_of(n + m, team, p)) for p in others)
+    return dealt + (len(team) - 1) * m * m + (n + m) * kept
+
+
+def _length(part: slice) -> int:
+    return int(part.stop - part.start)

@@ -8,13 +8,13 @@ its last exchange and with what comes in at ports that were left open.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
 from tessella.cells.joining import Stage
-from tessella.cells.joins import arranged
 from tessella.cells.maps import Maps
 from tessella.machine.arrays import Array
 
@@ -32,7 +32,7 @@ class Whole:
 
     rows: Array
     weights: Array
-    factors: tuple[Array, Array] | None
+    factors: tuple[Array, np.ndarray] | None
     condition: float
     A33: Array
     A31: Array
@@ -88,21 +88,45 @@ class Whole:
         return np.asarray(scipy.linalg.lstsq(rows, (weight * given).T, cond=1e-13)[0]).T
 
 
-def join_last(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, weights: Array) -> Whole:
-    """The rows of the last exchange and of the sums, as functions of (in_A3, in_1, in_2)."""
-    (a, b), (at_a, at_b), at = pairs.T, stage.arrangements, stage.numbers
-    A, B = arranged(left.T, a, at_a)[0], arranged(right.T, b, at_b)[0]
-    m, n = len(at.a3_in), len(at.b3_in)
-    A33, A31, B33, B32 = A[:n, :m], A[:n, m:], B[:m, :n], B[:m, n:]
-    EA, EB = left.E[int(a[0])], right.E[int(b[0])]
-    E_b = EB[:, at.b3_in]
-    exchange = [np.eye(m) - B33 @ A33, -B33 @ A31, -B32]
-    sums = [EA[:, at.a3_in] + E_b @ A33, EA[:, at.a1_in] + E_b @ A31, EB[:, at.b2_in]]
+class Halves(NamedTuple):
+    """What the last exchange needs of the maps of both halves."""
+
+    A33: Array
+    A31: Array
+    B33: Array
+    B32: Array
+    E_a: Array
+    E_1: Array
+    E_b: Array
+    E_2: Array
+
+    @staticmethod
+    def of(A: Array, B: Array, stage: Stage) -> Halves:
+        """Of both maps with their sums below, columns of closed ports first."""
+        at = stage.numbers
+        assert stage.children is not None
+        (m, n), (a, b) = (len(at.a3_in), len(at.b3_in)), (sum(own.given) for own in stage.children)
+        exchange = A[at.a3_out, :m], A[at.a3_out, m:], B[at.b3_out, :n], B[at.b3_out, n:]
+        return Halves(*exchange, A[a:, :m], A[a:, m:], B[b:, :n], B[b:, n:])
+
+    @staticmethod
+    def of_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage) -> Halves:
+        at, (a, b) = stage.numbers, pairs[0].tolist()
+        A, B = (np.concatenate([x.T[i], x.E[i]]) for x, i in ((left, a), (right, b)))
+        columns = np.concatenate([at.a3_in, at.a1_in]), np.concatenate([at.b3_in, at.b2_in])
+        return Halves.of(A[:, columns[0]], B[:, columns[1]], stage)
+
+
+def join_last(own: Halves, product: Array, weights: Array) -> Whole:
+    """The rows of the last exchange and of the sums, as functions of (in_A3, in_1, in_2); `product`
+    is B33 A33."""
+    exchange = [np.eye(len(product)) - product, -own.B33 @ own.A31, -own.B32]
+    sums = [own.E_a + own.E_b @ own.A33, own.E_1 + own.E_b @ own.A31, own.E_2]
     rows = np.block([exchange, sums])
-    return Whole(rows, weights, *_factored(rows), A33, A31, B33, E_b)
+    return Whole(rows, weights, *_factored(rows), own.A33, own.A31, own.B33, own.E_b)
 
 
-def _factored(rows: Array) -> tuple[tuple[Array, Array] | None, float]:
+def _factored(rows: Array) -> tuple[tuple[Array, np.ndarray] | None, float]:
     """LU of square, regular rows, and their condition."""
     n = len(rows)
     if rows.shape != (n, n) or n == 0:

@@ -55,7 +55,13 @@ class PlaneWaves(RandomFeatures):
 
     def poorer(self, dimension: int) -> PlaneWaves:
         count = max(1, self.count // 2)
-        return dataclasses.replace(self, count=count, scale=_scale(count / self.roots, dimension))
+        return dataclasses.replace(self, count=count, scale=wide(count / self.roots, dimension))
+
+    def stretched(self, ratio: Array) -> PlaneWaves:
+        if np.allclose(ratio, 1.0, rtol=1e-9, atol=0.0):
+            return self
+        scaled = ((alpha, c / float(np.prod(ratio ** np.array(alpha)))) for alpha, c in self.symbol)
+        return dataclasses.replace(self, symbol=tuple(scaled))
 
     def reach(self, dimension: int) -> float:
         """The largest wavenumber along any axis, of waves along one axis of space."""
@@ -94,26 +100,41 @@ def _irrational(dimension: int, axis: int) -> Array:
     return np.insert(g ** -np.arange(1.0, dimension + 1), axis, 0.0)
 
 
+def evenly(number: np.ndarray, dimension: int, axis: int, random: np.random.Generator) -> Array:
+    """Points (n, dimension + 1) that fill [-1, 1] evenly along all axes but one, where they are 0;
+    equal numbers are equal points."""
+    step = _irrational(dimension, axis)
+    share = (random.random(dimension + 1) + number[:, None] * step) % 1.0
+    return np.where(step > 0, 2 * share - 1, 0.0)
+
+
+def scaled_symbol(
+    coefficients: Mapping[Orders, float], half_widths: Array
+) -> tuple[tuple[Orders, float], ...]:
+    """sum_alpha c_alpha D^alpha in a cell's own coordinates, in parts of the largest."""
+    scaled = {
+        alpha: c / float(np.prod(half_widths ** np.array(alpha)))
+        for alpha, c in coefficients.items()
+        if c
+    }
+    largest = max(map(abs, scaled.values()), default=1.0)
+    return tuple((alpha, c / largest) for alpha, c in sorted(scaled.items()))
+
+
 def plane_waves(
     coefficients: Mapping[Orders, float], half_widths: Array, axis: int, count: int
 ) -> PlaneWaves | None:
     """Plane waves of sum_alpha c_alpha D^alpha in cells of these half-widths; None where there are
     none (orders even and odd at once, roots that are not real), or in too thick slabs of time."""
     d = len(half_widths)
-    scaled = {
-        alpha: c / float(np.prod(half_widths ** np.array(alpha)))
-        for alpha, c in coefficients.items()
-        if c
-    }
-    orders = {sum(alpha) % 2 for alpha in scaled}
-    highest = max((alpha[axis] for alpha in scaled), default=0)
-    leading = {alpha for alpha in scaled if alpha[axis] == highest}
+    symbol = scaled_symbol(coefficients, half_widths)
+    orders = {sum(alpha) % 2 for alpha, _ in symbol}
+    highest = max((alpha[axis] for alpha, _ in symbol), default=0)
+    leading = {alpha for alpha, _ in symbol if alpha[axis] == highest}
     if d < 2 or len(orders) != 1 or not highest or len(leading) != 1:
         return None
-    largest = max(map(abs, scaled.values()))
-    symbol = tuple((alpha, c / largest) for alpha, c in sorted(scaled.items()))
-    constant = (0,) * d not in scaled
-    made = PlaneWaves(count, 1, "sin", constant, True, _scale(count / highest, d), symbol, axis)
+    constant = (0,) * d not in dict(symbol)
+    made = PlaneWaves(count, 1, "sin", constant, True, wide(count / highest, d), symbol, axis)
     k = np.random.default_rng(0).uniform(-made.scale, made.scale, (64, d))
     if np.isnan(real_roots(dict(symbol), axis, k)).any() or made.reach(d) > THICK * made.scale:
         return None
@@ -122,19 +143,24 @@ def plane_waves(
 
 def real_roots(symbol: Mapping[Orders, float], axis: int, k: Array) -> Array:
     """Along an axis, for wavenumbers k along the others (n, d): (n, order), NaN if not real."""
-    order = max(alpha[axis] for alpha in symbol)
-    table = np.zeros((len(k), order + 1))
-    others = [i for i in range(k.shape[1]) if i != axis]
-    for alpha, c in symbol.items():
-        sign = (-1) ** (sum(alpha) // 2)
-        powers = np.prod(k[:, others] ** np.array([alpha[i] for i in others]), axis=1)
-        table[:, order - alpha[axis]] += sign * c * powers
-    companion = np.zeros((len(k), order, order))
-    companion[:, np.arange(1, order), np.arange(order - 1)] = 1.0
-    companion[:, 0] = -table[:, 1:] / table[:, :1]
-    roots = np.linalg.eigvals(companion)
+    roots = -1j * symbol_roots(symbol, axis, 1j * k)
     real = np.abs(roots.imag) <= 1e-7 * (1 + np.abs(roots))
     return np.where(real, roots.real, np.nan)
+
+
+def symbol_roots(symbol: Mapping[Orders, float], axis: int, zeta: np.ndarray) -> np.ndarray:
+    """Where sum_alpha c_alpha zeta^alpha vanishes, along an axis for any numbers (n, d) along the
+    others: (n, order)."""
+    order = max(alpha[axis] for alpha in symbol)
+    table = np.zeros((len(zeta), order + 1), dtype=complex)
+    others = [i for i in range(zeta.shape[1]) if i != axis]
+    for alpha, c in symbol.items():
+        powers = np.prod(zeta[:, others] ** np.array([alpha[i] for i in others]), axis=1)
+        table[:, order - alpha[axis]] += c * powers
+    companion = np.zeros((len(zeta), order, order), dtype=complex)
+    companion[:, np.arange(1, order), np.arange(order - 1)] = 1.0
+    companion[:, 0] = -table[:, 1:] / table[:, :1]
+    return np.asarray(np.linalg.eigvals(companion))
 
 
 def _along(waves: float, dimension: int) -> float:
@@ -142,5 +168,6 @@ def _along(waves: float, dimension: int) -> float:
     return float(waves ** (1 / (dimension - 1)))
 
 
-def _scale(waves: float, dimension: int) -> float:
+def wide(waves: float, dimension: int) -> float:
+    """How far wavenumbers reach along every axis."""
     return max(1.0, BANDWIDTH * _along(waves, dimension))

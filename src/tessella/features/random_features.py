@@ -31,7 +31,7 @@ class Activation:
     by passing an `Activation` wherever a name is accepted. `from_function` differentiates by JAX;
     give the derivatives yourself when speed matters. `plain` says that they also take and return
     NumPy arrays. `single(s, order)` may return one derivative where that takes less than all below
-    it.
+    it. A `separable` one is many functions, whose products along the axes are the features.
 
     >>> import tessella as ts
     >>> import jax.numpy as jnp
@@ -46,6 +46,7 @@ class Activation:
     derivatives: Derivatives
     plain: bool = False
     single: Callable[[AnyArray, int], AnyArray] | None = None
+    separable: bool = False
 
     def some(self, s: AnyArray, orders: Collection[int]) -> dict[int, AnyArray]:
         """The derivatives of these orders, by their orders."""
@@ -204,6 +205,10 @@ class RandomFeatures:
         share = (count / self.count) ** (1 / dimension)
         return dataclasses.replace(self, count=count, scale=share * self.scale)
 
+    def stretched(self, ratio: Array) -> RandomFeatures:
+        """For subdomains wider by these ratios: in their own coordinates they stay as they are."""
+        return self
+
     def face_degree(self, dimension: int) -> int:
         """Of polynomials on a face of a cell that are about as fine as the features inside."""
         if dimension == 1:
@@ -246,8 +251,11 @@ def shallow_derivatives(
     """D^gamma act(w.z + b) = prod_i (w_i rate_i)^gamma_i act^(|gamma|), (..., K, m).
 
     `z` are the normalised coordinates (one (..., m) array per axis) and `rates` are dz_i/dx_i;
-    leading axes count subdomains, of which the layer then has as many.
+    leading axes count subdomains, of which the layer then has as many. Twice as many weights are
+    those of exponentials (see `exponentials`).
     """
+    if layer.weights.shape[-1] == 2 * len(z):
+        return exponential_derivatives(layer, z, rates, gammas)
     s = layer.biases[..., None] + added(
         layer.weights[..., i, None] * z_i[..., None, :] for i, z_i in enumerate(z)
     )
@@ -259,6 +267,28 @@ def shallow_derivatives(
         * math.prod((p**g for p, g in zip(powers, gamma, strict=True) if g), start=one)[..., None]
         for gamma in gammas
     }
+
+
+def exponential_derivatives(
+    layer: Layer, z: Sequence[AnyArray], rates: Sequence[AnyArray], gammas: tuple[Orders, ...]
+) -> dict[Orders, AnyArray]:
+    """D^gamma Im exp(zeta.z + i b) = Im prod_i (zeta_i rate_i)^gamma_i exp(zeta.z + i b), in parts
+    of the largest value on [-1, 1]^d; weights are Im zeta, then Re zeta."""
+    d = len(z)
+    q, p = layer.weights[..., :d], layer.weights[..., d:]
+    xp = namespace(layer.weights)
+    s = layer.biases[..., None] + added(q[..., i, None] * z[i][..., None, :] for i in range(d))
+    size = xp.exp(added(p[..., i, None] * z[i][..., None, :] - xp.abs(p[..., i, None])
+                        for i in range(d)))  # fmt: skip
+    sin, cos = size * xp.sin(s), size * xp.cos(s)
+    powers = [(p[..., i] + 1j * q[..., i]) * rate for i, rate in enumerate(rates)]
+    found = {}
+    for gamma in gammas:
+        factor = math.prod(
+            (own**g for own, g in zip(powers, gamma, strict=True) if g), start=xp.ones((), complex)
+        )[..., None]
+        found[gamma] = factor.real * sin + factor.imag * cos
+    return found
 
 
 Coordinates = tuple[AnyArray, ...]

@@ -18,7 +18,7 @@ from tessella.gallery.diffusion import ANISOTROPIC_HEAT, HEAT, POISSON_3D, VARIA
 from tessella.gallery.dispersive import KORTEWEG_DE_VRIES, KURAMOTO_SIVASHINSKY, SINE_GORDON
 from tessella.gallery.elasticity import BEAM
 from tessella.gallery.entry import TRAINED, Entry, Network, Preset, PresetMethod
-from tessella.gallery.flows import BURGERS, CAVITY, KOVASZNAY, STEADY_BURGERS
+from tessella.gallery.flows import BURGERS, CAVITY, CYLINDER, KOVASZNAY, STEADY_BURGERS
 from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
 from tessella.gallery.large_deformation import MINIMAL_SURFACE, NEO_HOOKEAN, P_LAPLACE
@@ -80,6 +80,7 @@ ENTRIES: dict[str, Entry] = {
         STEADY_BURGERS,
         KOVASZNAY,
         CAVITY,
+        CYLINDER,
         BURGERS,
         ALLEN_CAHN,
         GRAY_SCOTT,

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from tessella.cells.basis import default_features
 from tessella.cells.solvers import CELL_SOLVERS
+from tessella.cells.tiling import Cuts, Tiling
 from tessella.features.enrichment import Enrichment
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.functions import Function
@@ -33,7 +34,8 @@ class PresetMethod(Method):
     """Every number of the method that a preset fixes and `--set` may change: a `Method` with
     nothing left open, unless told otherwise as in the paper's runs."""
 
-    subdomains: int | tuple[int, ...] = 8
+    subdomains: Any = 8
+    """A number, one per axis, or side by side the edges along an axis."""
     overlap: float | tuple[float, ...] = 2.0
     features: int = 32
     depth: int = 1
@@ -208,31 +210,34 @@ class Entry:
         `choices` are `seed`, `solver`, `condition`, `tol` and `patience`. `solver` is a linear
         solver's name, or "pinn" or "fbpinn" for a network of the paper's size trained on the same
         points; that one may keep its state in the file `checkpoint`. With `tol` only the preset's
-        problem counts, and the method is chosen to meet the tolerance.
+        problem counts, and the method is chosen to meet the tolerance; `checkpoint` is then a
+        folder for finished steps, and of a preset with slabs one for these.
         """
         preset, settings = preset or self.first, settings or {}
         given = Method.of(choices, f"{self.name}.solve", takes=CHOICES).given
         trained = given.get("solver") in TRAINED
         if "tol" in given:
-            if checkpoint is not None or given.keys() & {"solver", "condition"}:
-                raise ValueError("tol chooses the method: leave out solver, condition, checkpoint")
-            solution = self._to_tolerance(preset, settings, given, progress)
+            if given.keys() & {"solver", "condition"}:
+                raise ValueError("tol chooses the method: leave out solver and condition")
+            solution = self._to_tolerance(preset, settings, given, progress, checkpoint)
             return _recorded(solution, preset, {})
         if trained and given.get("condition"):
             raise ValueError(f"a {given['solver']} has no condition numbers: leave out `condition`")
         if trained:
             return self._train(preset, settings, given, progress, checkpoint)
         if self.preset(preset).slabs is not None:
-            return self.march(preset, settings=settings, progress=progress, **choices)
+            kept: dict[str, Any] = {"progress": progress, "checkpoint": checkpoint}
+            return self.march(preset, settings=settings, **kept, **choices)
         if checkpoint is not None:
             raise ValueError(
-                f"only {' and '.join(TRAINED)} keep checkpoints, not {given.get('solver')!r}"
+                f"only {' and '.join(TRAINED)} keep checkpoints, not {given.get('solver')!r}: name "
+                f"tol or slabs, whose steps are kept, or leave checkpoint out"
             )
         problem, method, enrichment = self._chosen(preset, settings)
         whole = method.choices(**given, enrichment=enrichment)
-        counts = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
-        grid = Grid(points_per_axis=self.preset(preset).test_counts(counts))
-        whole = dataclasses.replace(whole, test_grid=grid)
+        whole = dataclasses.replace(
+            whole, test_grid=_test_grid(self.preset(preset), problem, method)
+        )
         start = self.preset(preset).start_of(problem.parameters)
         found = solve(problem, whole, start=start, progress=progress)
         return _recorded(found, preset, method.settings)
@@ -244,10 +249,11 @@ class Entry:
         *,
         settings: Mapping[str, Any] | None = None,
         progress: Shown = None,
+        checkpoint: str | Path | None = None,
         **choices: Any,
     ) -> Marched:
         """Solve slab by slab in time; the method's numbers, or `tol`, are those of one slab. Left
-        out, `slabs` are the preset's, or 20."""
+        out, `slabs` are the preset's, or 20. Finished ones are kept in the folder `checkpoint`."""
         preset, settings = preset or self.first, settings or {}
         slabs = slabs or self.preset(preset).slabs or 20
         given = Method.of(choices, f"{self.name}.march", takes=CHOICES).given
@@ -263,7 +269,7 @@ class Entry:
         else:
             problem, method, enrichment = self._chosen(preset, settings)
             how, kept = method.choices(**given, enrichment=enrichment), method.settings
-        marched = march(problem, slabs, how, progress=progress)
+        marched = march(problem, slabs, how, progress=progress, checkpoint=checkpoint)
         return _recorded(marched, preset, kept)
 
     def parts(
@@ -293,19 +299,20 @@ class Entry:
         settings: Mapping[str, Any],
         given: Mapping[str, Any],
         progress: Shown,
+        checkpoint: str | Path | None,
     ) -> Solution | Marched:
         chosen, method = self.preset(preset), self.preset(preset).method
         problem = self._stated(preset, settings)
-        S = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
         return solve(
             problem,
             Method(
                 **given,
                 enrichment=chosen.enrichment_of(problem.parameters)[: method.enriched],
-                test_grid=Grid(points_per_axis=chosen.test_counts(S)),
+                test_grid=_test_grid(chosen, problem, method),
             ),
             start=chosen.start_of(problem.parameters),
             progress=progress,
+            checkpoint=checkpoint,
         )
 
     def _stated(self, preset: str, settings: Mapping[str, Any]) -> Problem:
@@ -354,6 +361,15 @@ class Entry:
         return _recorded(solution, preset, method.settings)
 
 
+def _test_grid(preset: Preset, problem: Problem, method: PresetMethod) -> Grid:
+    """Where the error is measured."""
+    if method.coupling == "interfaces":
+        counts = Tiling(problem.domain, method.subdomains).subdomains
+    else:
+        counts = Decomposition(problem.domain, method.subdomains, method.overlap).subdomains
+    return Grid(points_per_axis=preset.test_counts(counts))
+
+
 def _recorded(solution: Found, preset: str, settings: dict[str, Any]) -> Found:
     """The solution with what it was made of in its report."""
     report: Any = solution.report
@@ -368,7 +384,7 @@ Found = TypeVar("Found", Solution, Marched, Solution | Marched)
 
 
 def side_by_side(
-    subdomains: int | tuple[int, ...], features: int, dimension: int, bandwidth: float = 1.0
+    subdomains: int | Sequence[Cuts], features: int, dimension: int, bandwidth: float = 1.0
 ) -> PresetMethod:
     """A frozen outcome of `tol`: subdomains side by side, sines, joined by maps."""
     drawn = default_features(features, dimension)

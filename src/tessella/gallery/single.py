@@ -6,6 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 
+from tessella.cells.tiling import Cuts
 from tessella.gallery.entry import Entry, Preset, fixed, side_by_side
 from tessella.geometry.functions import Function
 from tessella.problem.problem import Problem
@@ -14,7 +15,7 @@ from tessella.problem.problem import Problem
 def single(
     build: Callable[..., Problem],
     summary: str,
-    subdomains: int | tuple[int, ...],
+    subdomains: int | Sequence[Cuts],
     features: int,
     test_grid: tuple[int, ...],
     bandwidth: float = 1.0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 
@@ -176,7 +177,13 @@ class Domain:
             else np.array([(low + high) / 2])
             for axis, (low, high), n in zip(self.axes, self.bounds, counts, strict=True)
         ]
-        return np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1).reshape(-1, self.dimension)
+        sizes = [len(own) for own in ticks]
+        # Not by meshgrid, whose arrays have at most 64 axes.
+        columns = [
+            np.tile(np.repeat(own, math.prod(sizes[i + 1 :])), math.prod(sizes[:i]))
+            for i, own in enumerate(ticks)
+        ]
+        return np.stack(columns, axis=1)
 
     def contains(self, points: Array) -> NDArray[np.bool_]:
         """Which points lie inside or on the boundary."""

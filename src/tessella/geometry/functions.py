@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isroutine
-from types import CodeType, FunctionType
+from types import CellType, CodeType, FunctionType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -76,15 +76,74 @@ def _program(
         made.add(function)
         if len(made) > ALIKE:
             return lambda x: [directional(function, gamma)(x) for gamma in gammas]
-    return _compiled(function, gammas)
+    return _compiled(function, gammas, surroundings(function))
 
 
 @lru_cache(maxsize=64)
 def _compiled(
-    function: Function, gammas: tuple[Orders, ...]
+    function: Function, gammas: tuple[Orders, ...], around: Hashable
 ) -> Callable[[jax.Array], list[jax.Array]]:
-    """All these derivatives in one program, kept so that solving again does not compile again."""
+    """All these derivatives in one program, kept so that solving again does not compile again;
+    another one if what is around the function has changed."""
     return jax.jit(lambda x: [directional(function, gamma)(x) for gamma in gammas])
+
+
+DEEP, SOME = 4, 100_000
+"""Functions in functions, lists in lists and so on that are looked into, and numbers of a large
+array that are looked at."""
+
+
+class Same:
+    """An object that is equal to itself only, and stays alive to be so."""
+
+    def __init__(self, own: object) -> None:
+        self.own = own
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Same) and self.own is other.own
+
+    def __hash__(self) -> int:
+        return id(self.own)
+
+
+def surroundings(function: object, deep: int = DEEP) -> Hashable:
+    """What a function's values depend on beside its text: numbers, arrays and functions in its
+    closure, its defaults and the globals it names, in lists and attributes of these; of anything
+    else which object it is, so also of frozen ones, which do not change."""
+    if function is None or isinstance(function, int | float | complex | str | bytes | np.generic):
+        return function
+    if isinstance(function, np.ndarray | jax.Array) and not isinstance(function, jax.core.Tracer):
+        numbers = np.asarray(function).ravel()
+        return function.shape, numbers[:: 1 + numbers.size // SOME].tobytes()
+    frozen = getattr(getattr(function, "__dataclass_params__", None), "frozen", False)
+    if deep == 0 or frozen or isinstance(function, ModuleType | type):
+        return Same(function)
+    inner: Sequence[object] = ()
+    if isinstance(function, FunctionType):
+        cells = [own.cell_contents for own in function.__closure__ or () if _filled(own)]
+        named = [function.__globals__.get(name) for name in _names(function.__code__)]
+        inner = (*cells, *(function.__defaults__ or ()), *named)
+    elif isinstance(function, list | tuple | set):
+        inner = tuple(function)
+    elif isinstance(function, dict):
+        inner = (*function, *function.values())
+    elif hasattr(function, "__dict__"):
+        inner = tuple(vars(function).values())
+    return Same(function), *(surroundings(own, deep - 1) for own in inner)
+
+
+def _names(code: CodeType) -> tuple[str, ...]:
+    """Of globals, also in functions inside."""
+    inner = [name for own in code.co_consts if isinstance(own, CodeType) for name in _names(own)]
+    return *code.co_names, *inner
+
+
+def _filled(cell: CellType) -> bool:
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
 
 
 FEWEST = 64

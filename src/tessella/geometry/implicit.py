@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -28,6 +28,7 @@ from tessella.geometry.functions import (
     function_name,
     function_values,
     short_name,
+    surroundings,
 )
 from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
@@ -157,11 +158,11 @@ class Implicit(Domain):
 
 def _gradient(function: Function, points: Array) -> jax.Array:
     with explained(function, points, function_name(function)):
-        return _compiled_gradient(function)(points)
+        return _compiled_gradient(function, surroundings(function))(points)
 
 
 @lru_cache(maxsize=64)
-def _compiled_gradient(function: Function) -> Callable[[Array], jax.Array]:
+def _compiled_gradient(function: Function, around: Hashable) -> Callable[[Array], jax.Array]:
     return jax.jit(jax.grad(lambda x: jnp.sum(function(x))))
 
 

@@ -81,6 +81,17 @@ class Gridded(np.ndarray):
         return found
 
 
+def shifted(points: Array, axis: int, by: float) -> Array:
+    """The same points further along an axis, on a lattice if they were."""
+    found = points.copy()
+    found[:, axis] += by
+    if isinstance(points, Gridded) and isinstance(found, Gridded) and points.lattice is not None:
+        lines = list(points.lattice.along)
+        lines[axis] = lines[axis] + by
+        found.lattice = Lattice(tuple(lines))
+    return found
+
+
 def gridded(points: Array, boxes: Sequence[int], counts: Sequence[int]) -> Gridded:
     """Points of so many boxes along every axis, with so many in each, as the grid they are."""
     d, lines = len(boxes), []

@@ -117,12 +117,14 @@ def solve_cholesky_rows(L: Array, x: Array, starts: np.ndarray) -> None:
     """Overwrite the rows x[starts[i] : starts[i + 1]] of x (rows, n) by G_i^-1 of them."""
     if not x.size:
         return
+    n, ends = x.shape[1], starts.tolist()
+    if L.shape != (len(ends) - 1, n, n) or sorted([0, *ends, len(x)]) != [0, *ends, len(x)]:
+        raise ValueError(f"factors {L.shape} do not fit {x.shape} in parts that begin at {ends}")
     assert L.flags.c_contiguous and x.flags.c_contiguous
-    n = x.shape[1]
     size, one, info = _int(n), _int(1), _int(0)
     many, single = _routine("dpotrs", 8), _routine("dtrsv", 8)
     factor, factor_step, row, row_step = L.ctypes.data, L.strides[0], x.ctypes.data, x.strides[0]
-    for i, (begin, end) in enumerate(pairwise(starts.tolist())):
+    for i, (begin, end) in enumerate(pairwise(ends)):
         own, at = factor + i * factor_step, row + begin * row_step
         if end - begin == 1:
             single(LOWER, PLAIN, PLAIN, size, own, size, at, one)
@@ -151,8 +153,11 @@ class Reflections(NamedTuple):
         """Q^T x of every row of x (count, rows), or Q x."""
         x = np.array(x, order="C")
         rows, count = self.packed.shape[1], len(x)
+        if x.shape[1:] != (rows,) or len(self.scales) > min(self.packed.shape):
+            raise ValueError(f"{len(self.scales)} reflections of {rows} do not turn {x.shape}")
         if not x.size or not len(self.scales):
             return x
+        assert self.packed.flags.c_contiguous and self.scales.flags.c_contiguous
         work = np.empty(max(1, count) * BLOCK)
         which = PLAIN if back else TRANSPOSED
         sizes = _int(rows), _int(count), _int(len(self.scales))

@@ -14,6 +14,7 @@ import time
 from collections.abc import Sequence
 
 from tessella.machine.threads import CORES
+from tessella.machine.wire import LAUNCHER
 
 CHILD = "TESSELLA_PROCESS"
 """Set in processes that were started here."""
@@ -38,6 +39,7 @@ def launch(number: int, command: Sequence[str], most: int = CORES) -> int:
                 "JAX_NUM_PROCESSES": str(number),
                 "JAX_PROCESS_ID": str(index),
                 CHILD: str(index),
+                LAUNCHER: str(os.getpid()),
                 "OMP_NUM_THREADS": str(max(1, min(most, CORES // number))),
             }
             if cores:

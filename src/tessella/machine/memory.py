@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import lru_cache
@@ -140,10 +140,12 @@ ALLOCATE, EXHAUSTED = "Unable to allocate", "RESOURCE_EXHAUSTED"
 """How NumPy and XLA say so."""
 
 
-def require(needed: int, what: str, remedy: str) -> None:
-    """Raise MemoryError with figures and a remedy if `needed` bytes are not free."""
+def require(needed: int, what: str, remedy: str | Callable[[int], str]) -> None:
+    """Raise MemoryError with figures and a remedy if `needed` bytes are not free; the remedy may be
+    a function of those that are."""
     free = available_bytes()
     if needed > free:
+        remedy = remedy if isinstance(remedy, str) else remedy(free)
         raise MemoryError(f"{what} needs about {gib(needed)}, but {gib(free)} are free: {remedy}")
 
 

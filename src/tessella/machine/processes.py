@@ -13,7 +13,7 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
 
@@ -195,34 +195,56 @@ def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     """The arrays of all processes, in their order."""
     if alone():
         return [own]
-    others = [(_Here.index + i) % _Here.number for i in range(1, _Here.number)]
-    found = swapped(what, dict.fromkeys(others, own)) | {_Here.index: own}
-    return [found[i] for i in range(_Here.number)]
+    every = range(_Here.number)
+    others = [i for i in every if i != _Here.index]
+    found = exchanged(what, every, dict.fromkeys(others, own), others)
+    return [{**found, _Here.index: own}[i] for i in every]
+
+
+def exchanged(
+    what: str, team: Sequence[int], out: Mapping[int, np.ndarray], sources: Collection[int]
+) -> dict[int, np.ndarray]:
+    """Arrays to some processes of a team, of which all take part, and those of some others.
+
+    Everybody sends to the one k places further on and hears from the one k places before, k = 1,
+    2, ...: whoever waits in a round waits for one in an earlier round.
+    """
+    own = team.index(_Here.index)
+    ring = [team[(own + k) % len(team)] for k in range(1, len(team))]
+    to = {other: out[other] for other in ring if other in out}
+    return _traded(what, to, [other for other in reversed(ring) if other in sources])
+
+
+def swapped(what: str, own: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
+    """Arrays for some other processes against theirs, which they send at the same time."""
+    return _traded(what, own, [*own][::-1])
 
 
 SHORT = 1 << 15
 """Bytes that a connection takes although nobody reads yet."""
 
 
-def swapped(what: str, own: dict[int, np.ndarray]) -> dict[int, np.ndarray]:
-    """Arrays for some other processes against theirs, which they send at the same time."""
-    if all(x.nbytes <= SHORT for x in own.values()):
-        for other, x in own.items():
+def _traded(
+    what: str, out: Mapping[int, np.ndarray], sources: Sequence[int]
+) -> dict[int, np.ndarray]:
+    """Send and hear in these orders, at the same time unless all is short."""
+    if all(x.nbytes <= SHORT for x in out.values()):
+        for other, x in out.items():
             send(other, what, x)
-        return {source: receive(source, what)[0] for source in reversed(own)}
+        return {source: receive(source, what)[0] for source in sources}
     failed: list[Exception] = []
-    sending = threading.Thread(target=_sent_to, args=(own, what, failed))
+    sending = threading.Thread(target=_sent_to, args=(out, what, failed))
     sending.start()
-    found = {source: receive(source, what)[0] for source in reversed(own)}
+    found = {source: receive(source, what)[0] for source in sources}
     sending.join()
     if failed:
         raise failed[0]
     return found
 
 
-def _sent_to(own: dict[int, np.ndarray], what: str, failed: list[Exception]) -> None:
+def _sent_to(out: Mapping[int, np.ndarray], what: str, failed: list[Exception]) -> None:
     try:
-        for other, x in own.items():
+        for other, x in out.items():
             send(other, what, x)
     except Exception as error:
         failed.append(error)

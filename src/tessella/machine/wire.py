@@ -30,6 +30,10 @@ GRACE = 20.0
 """Seconds that a process has to end by itself once another one is lost."""
 
 
+LAUNCHER = "TESSELLA_LAUNCHER"
+"""The number of the process that has started all of them, if one has."""
+
+
 class ProcessLostError(RuntimeError):
     """Another process died, hangs, or does something else."""
 
@@ -72,6 +76,8 @@ class Wire:
 
     def __init__(self, index: int, ends: dict[int, socket.socket], watch: Watch) -> None:
         self.index, self.ends, self.watch, self.sent = index, ends, watch, 0
+        self.waits: tuple[int, float] | None = None
+        """For which process, and since when nothing came from it."""
         watch.wire = self
 
     def send(self, to: int, what: str, arrays: Sequence[np.ndarray]) -> None:
@@ -111,6 +117,7 @@ class Wire:
     def _fill(self, source: int, room: memoryview) -> None:
         start, end = 0, self.ends[source]
         while start < len(room):
+            self.waits = source, time.monotonic()
             try:
                 got = end.recv_into(room[start:])
             except OSError:
@@ -118,6 +125,7 @@ class Wire:
             if not got:
                 raise self.watch.error(source)
             start += got
+        self.waits = None
 
     def close(self) -> None:
         for end in self.ends.values():
@@ -137,6 +145,8 @@ class Watch(threading.Thread):
         self.index, self.lines, self.silence = index, lines, silence
         self.wire: Wire | None = None
         self.lost, self.left = "", False
+        self.others: dict[int, list[float]] = {}
+        """For whom the others wait, and how long already."""
         self._known, self._speaking = threading.Event(), threading.Lock()
 
     def run(self) -> None:
@@ -145,8 +155,9 @@ class Watch(threading.Thread):
         while self.lines and not self.lost and not self.left:
             now = time.monotonic()
             if now - beat >= BEAT:
-                self.tell({})
+                self.tell({"waits": self._waits()})
                 beat = now
+                self._look_around()
             ready, _, _ = select.select(
                 [one.socket for one in self.lines.values()], [], [], BEAT / 4
             )
@@ -159,6 +170,20 @@ class Watch(threading.Thread):
         if self.lost:
             self._end()
 
+    def _waits(self) -> list[float]:
+        """For whom this process waits, and how long already; [] if for nobody."""
+        waits = None if self.wire is None else self.wire.waits
+        return [] if waits is None else [waits[0], time.monotonic() - waits[1]]
+
+    def _look_around(self) -> None:
+        """Whether the launcher is still there, and as process 0 whether anybody is at work."""
+        if os.environ.get(LAUNCHER, str(os.getppid())) != str(os.getppid()):
+            self._lose("the process that started all of them has ended")
+        every = {self.index: self._waits(), **{n: self.others.get(n, []) for n in self.lines}}
+        if self.index == 0 and all(own and own[1] > self.silence for own in every.values()):
+            whom = ", ".join(f"{n} for {own[0]:g}" for n, own in every.items())
+            self._lose(f"all processes wait for each other ({whom}): they are at different places")
+
     def _listen(self, number: int, one: Lines) -> None:
         try:
             said, opened = one.heard()
@@ -167,6 +192,8 @@ class Watch(threading.Thread):
         if self.left:
             return
         for value in said:
+            if "waits" in value:
+                self.others[number] = value["waits"]
             if "lost" in value:
                 self._lose(value["lost"])
             if "stopped" in value:

@@ -104,9 +104,13 @@ class Basis:
         return dataclasses.replace(self, features=half, seed=self.seed + 1)
 
     def moved(self, domain: Domain) -> Self:
-        """The same functions on another domain, stretched to fit it."""
+        """The same functions on another domain, stretched to fit it; those that satisfy an equation
+        still do."""
         decomposition = self.decomposition.moved(domain)
-        return dataclasses.replace(self, decomposition=decomposition).with_layers(self.layers)
+        before, after = (np.diff(own.bounds)[:, 0] for own in (self.decomposition.domain, domain))
+        features = self.features.stretched(after / before)
+        made = dataclasses.replace(self, decomposition=decomposition, features=features)
+        return made.with_layers(self.layers) if features == self.features else made
 
     def with_layers(self, layers: tuple[Layer, ...]) -> Self:
         """The same basis with these hidden layers in place of the ones its seed draws."""

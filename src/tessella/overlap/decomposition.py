@@ -187,6 +187,8 @@ class Decomposition:
 
     def seen(self, points: Array) -> tuple[Index, Index]:
         """All pairs (subdomain, point) with the point inside, ordered by subdomain, then point."""
+        if self.count == 1:
+            return np.zeros(len(points), dtype=np.int64), np.arange(len(points))
         ranges = [self.range_along(i, points[:, i]) for i in range(points.shape[1])]
         self._check_cover(points, ranges)
         widths = [int((last - first).max(initial=0)) + 1 for first, last in ranges]

@@ -10,12 +10,13 @@ import itertools
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import partial
-from typing import NamedTuple
+from functools import cached_property, partial
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
+from tessella.features.polynomials import product_derivatives
 from tessella.features.random_features import (
     Activation,
     Layer,
@@ -33,6 +34,9 @@ from tessella.overlap.windows import bump, bump_sums, quotient
 SMALL = 1 << 20
 """Entries times derivatives up to which NumPy evaluates blocks: hundredths of a second of work, a
 few times what XLA takes once it has compiled (`python -m benchmarks small`)."""
+
+STRIP = 1 << 17
+"""Products of polynomials that NumPy evaluates at a time: few enough for a core's own memory."""
 
 
 class Tables(NamedTuple):
@@ -88,6 +92,19 @@ class ProductRule:
             g <= a if cut else g == a for a, g, cut in zip(alpha, gamma, self.divided, strict=True)
         )
 
+    @cached_property
+    def terms(self) -> dict[Orders, list[tuple[int, Orders, int]]]:
+        """By gamma: of every alpha that it contributes to the number, alpha - gamma, and how often
+        the product rule takes it."""
+        return {
+            gamma: [
+                (k, _minus(alpha, gamma), _binomial(alpha, gamma))
+                for k, alpha in enumerate(self.alphas)
+                if self.contributes(alpha, gamma)
+            ]
+            for gamma in self.gammas
+        }
+
     def on_feature(
         self, placed: Placed, window_sums: AnyArray, coefficients: AnyArray
     ) -> tuple[list[AnyArray], dict[Orders, AnyArray]]:
@@ -117,14 +134,9 @@ class ProductRule:
         # D^alpha (w f) = sum over gamma <= alpha of binom(alpha, gamma) D^(alpha-gamma) w D^gamma f
         return x, {
             gamma: sum(
-                (
-                    _binomial(alpha, gamma) * c[k] * window(_minus(alpha, gamma))
-                    for k, alpha in enumerate(self.alphas)
-                    if self.contributes(alpha, gamma)
-                ),
-                xp.zeros(rows.shape),
+                (times * c[k] * window(rest) for k, rest, times in terms), xp.zeros(rows.shape)
             )
-            for gamma in self.gammas
+            for gamma, terms in self.terms.items()
         }
 
 
@@ -161,9 +173,22 @@ def evaluate_blocks(
         tables,
         np.stack([symbol[a] for a in rule.alphas]),
     )
+    if basis.features.function.separable and on_host():
+        return _by_strips(basis.width, *arguments)
     if by_numpy(basis, rows.size, rule.alphas):
         return _blocks(*arguments)
     return _compiled_blocks(*arguments)
+
+
+def _by_strips(width: int, formula: Formula, placed: Placed, *rest: Any) -> Array:
+    """The same, some points of all blocks after others."""
+    size = max(1, STRIP // (width * len(placed.rows)))
+    made = []
+    for start in range(0, placed.rows.shape[1], size):
+        heights = np.clip(placed.heights - start, 0, size)
+        own = placed._replace(rows=placed.rows[:, start : start + size], heights=heights)
+        made.append(_blocks(formula, own, *rest))
+    return np.concatenate(made, axis=-1)
 
 
 def product_rule(basis: Basis, symbol: Iterable[Orders]) -> ProductRule:
@@ -193,7 +218,9 @@ def _blocks(
     axes = range(centres.shape[1])
     z = [(x[i] - centres[:, i, None]) / half_widths[:, i, None] for i in axes]
     rates = [1.0 / half_widths[:, i, None] for i in axes]
-    if len(layers) == 1:
+    if formula.activation.separable:
+        phi = product_derivatives(layers[0], z, rates, gammas)
+    elif len(layers) == 1:
         phi = shallow_derivatives(formula.activation, layers[0], z, rates, gammas)
     else:
         phi = deep_derivatives(formula.activation, layers, z, rates, gammas)

@@ -16,13 +16,14 @@ from tessella.problem.problem import Problem
 
 
 class Watching(NamedTuple):
-    """Who looks at an iteration: `progress` is told of it, and at the points `at` the exact
-    solution of the problem is known."""
+    """Who looks at a solve: `progress` is told of an iteration, at the points `at` the exact
+    solution of the problem is known, and `jumps` between neighbours are asked for or not."""
 
     problem: Problem
     basis: AnyBasis
     at: Array | None = None
     progress: Progress | None = None
+    jumps: bool = True
 
 
 class Found(NamedTuple):
@@ -96,6 +97,11 @@ class Factors(ABC):
     @abstractmethod
     def renewed(self, system: object) -> Self | None:
         """These factors for another system; None if its matrix is not the same by its numbers."""
+
+    def later(self, problem: Any, basis: Any) -> Self | None:
+        """These factors for a problem that says the same later in time, without assembling it; None
+        if that cannot be told."""
+        return None
 
     @abstractmethod
     def solve(self, watch: Stopwatch, watching: Watching) -> Found:

@@ -162,12 +162,12 @@ def _scattered(problem: Problem, basis: AnyBasis, count: int) -> list[Rows]:
     return found
 
 
-def _quasi_random(domain: Domain, count: int) -> Array:
-    """Sobol's points of the bounding box that lie inside the domain."""
+def _quasi_random(domain: Domain, count: int, seed: int = 0) -> Array:
+    """Sobol's points of the bounding box that lie inside the domain; other seeds, other points."""
     wanted = count
     while True:
         power = math.ceil(math.log2(wanted))
-        share = qmc.Sobol(domain.dimension, seed=0).random_base2(power)
+        share = qmc.Sobol(domain.dimension, seed=seed).random_base2(power)
         points = domain.lower + (domain.upper - domain.lower) * share
         points = points[domain.contains(points)]
         if len(points) >= count:
@@ -177,7 +177,8 @@ def _quasi_random(domain: Domain, count: int) -> Array:
 
 def _scattered_on(domain: Domain, part: str, count: int) -> Surface:
     if isinstance(domain, Box):
-        return domain.on(domain.face(part), _quasi_random(domain, count))
+        seed = 1 + domain.parts.index(part)
+        return domain.on(domain.face(part), _quasi_random(domain, count, seed))
     return domain.scatter_on(part, count, np.random.default_rng(0), domain)
 
 

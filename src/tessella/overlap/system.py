@@ -245,7 +245,7 @@ def weigh(problem: Problem, rows: Sequence[Rows], counts: dict[str, int] | None 
             symbol = problem.symbol(source.operator, part.points, part.normals, field)
             own.append({alpha: scale * c for alpha, c in symbol.items()})
         scales.append(np.full(len(part.points), scale))
-        given.append(source.values(part.points))
+        given.append(source.values(part.points, part.normals))
         lifts.append(problem.lift(source.operator, part.points, part.normals))
     ends = np.cumsum(sizes)
     return Weighed(

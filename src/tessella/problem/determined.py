@@ -102,8 +102,9 @@ def _bare(axis: str, held: list[str]) -> str:
     return " or ".join([name for name in ends if name not in held] or list(ends))
 
 
-ON_EDGE = 9
-"""Points on an edge at which two conditions are compared."""
+ON_EDGE, FEW = 9, 3
+"""Points along an axis at which two conditions are compared, and axes that have so many: where
+there are more, as many points are random."""
 
 AGREE = 1e-6
 """Values closer than this part of their size agree."""
@@ -155,7 +156,7 @@ def value_of(condition: Condition, problem: Problem) -> str | None:
 
 def _size(condition: Condition, domain: Box, face: Face) -> float:
     """Of a condition's values on a face."""
-    x = domain.grid((ON_EDGE,) * domain.dimension)
+    x = _spread(domain, (ON_EDGE,) * domain.dimension)
     x[:, face.axis] = face.position
     return float(np.max(np.abs(condition.values(x[condition.chosen(x)])), initial=0.0))
 
@@ -164,6 +165,12 @@ def _edge(domain: Box, one: Face, other: Face) -> Array:
     """Points on the common edge of two faces, its ends among them."""
     d = domain.dimension
     counts = tuple(1 if i in (one.axis, other.axis) else ON_EDGE for i in range(d))
-    x = domain.grid(counts)
+    x = _spread(domain, counts)
     x[:, one.axis], x[:, other.axis] = one.position, other.position
     return x
+
+
+def _spread(domain: Box, counts: tuple[int, ...]) -> Array:
+    if domain.dimension <= FEW:
+        return domain.grid(counts)
+    return domain.scatter(ON_EDGE**FEW, np.random.default_rng(0))

@@ -9,7 +9,8 @@ an equation of second order with a memory phi for every axis (Grote and Sim 2010
 
 where every sigma depends on its own axis and vanishes inside. The layer is exact whatever sigma is;
 cells that end where it begins see a number, and lose nothing by its jump. What is left at the end
-of the layer meets the first-order condition u_t + sigma_y u + (c^2 u_n + phi_n) / c = 0.
+of the layer meets the first-order condition u_t + sigma_y u + (c^2 u_n + phi_n) / c = 0. Waves of
+one frequency need no memory (`problem.outgoing`).
 """
 
 from __future__ import annotations
@@ -30,22 +31,27 @@ from tessella.problem.conditions import (
     IntegralCondition,
 )
 from tessella.problem.operators import D, Field, Normal, Operator
+from tessella.problem.outgoing import with_stretched_layers
 from tessella.problem.problem import Ansatz, Equation, Problem
 
 
 def with_layers(problem: Problem, width: float, damping: float = 8.0) -> Problem:
-    """The wave equation with walls that let waves out at any angle, on a larger box.
+    """Waves with walls that let them out at any angle, on a larger box.
 
-    The walls with an `Absorbing` condition get a layer of this width behind them, in which waves
-    die away: those at an angle theta to the normal come back smaller by
-    exp(-2 damping cos theta) (1 - cos theta) / (1 + cos theta), the last factor being all that
-    `Absorbing` alone achieves. The equation must be u_tt = c^2 Laplace u (+ f) with a number c, in
-    one or two dimensions of space, and the data must vanish in the layers. Beside its unknown the
-    new problem has a memory for every axis, `memory_x` and so on.
+    The walls with an `Absorbing` condition, or without time an `Outgoing` one, get a layer of this
+    width behind them, in which waves die away: those at an angle theta to the normal come back
+    smaller by exp(-2 damping cos theta) (1 - cos theta) / (1 + cos theta), the last factor being
+    all that the condition alone achieves. Data must vanish in the layers.
+
+    In time the equation must be u_tt = c^2 Laplace u (+ f) with a number c, in one or two
+    dimensions of space; beside its unknown the new problem has a memory for every axis, `memory_x`
+    and so on. Without time it is Laplace(u) + k^2 u = f for u = a + i b, with one equation for a
+    and one for b, on a box or around holes in it; k may be a function that does not change across
+    layers.
 
     Use it with coupling="interfaces", and cells that end where the layers begin, since the damping
-    jumps there: take the width of a cell, or give edges. The larger `damping`, the more features a
-    cell of the layer needs; 8 leaves less than 1e-4 of waves up to 60 degrees.
+    jumps there, or begins to grow: take the width of a cell, or give edges. The larger `damping`,
+    the more features a cell of the layer needs; 8 leaves less than 1e-4 of waves up to 60 degrees.
 
     >>> import tessella as ts
     >>> import numpy as np
@@ -56,12 +62,25 @@ def with_layers(problem: Problem, width: float, damping: float = 8.0) -> Problem
     >>> sea = ts.with_layers(lake, width=0.5)
     >>> sea.domain, sea.fields
     (Box(x=(-1.5, 1.5), y=(-1.5, 1.5), t=(0, 3)), ('u', 'memory_x', 'memory_y'))
+    >>> a, b = ts.Field("a"), ts.Field("b")
+    >>> helmholtz = ts.Laplacian() + 20.0**2
+    >>> source = lambda p: -np.exp(-80 * (p[:, 0] ** 2 + p[:, 1] ** 2))
+    >>> antenna = ts.Problem(
+    ...     ts.Box(x=(-1, 1), y=(-1, 1)),
+    ...     [ts.Equation(helmholtz @ a, source), ts.Equation(helmholtz @ b, name="imaginary")],
+    ...     ts.Outgoing(20.0, of=(a, b)),
+    ...     fields=("a", "b"),
+    ... )
+    >>> ts.with_layers(antenna, width=0.5).domain
+    Box(x=(-1.5, 1.5), y=(-1.5, 1.5))
     """
     for name, value in (("width", width), ("damping", damping)):
         if not (np.isreal(value) and 0 < float(value) < math.inf):
             raise ValueError(f"with_layers() {name} must be a positive number, got {value!r}")
     domain = problem.domain
-    if not isinstance(domain, Box) or "t" not in domain.axes or domain.dimension > 3:
+    if "t" not in domain.axes:
+        return with_stretched_layers(problem, float(width), float(damping))
+    if not isinstance(domain, Box) or domain.dimension > 3:
         raise ValueError(
             f"with_layers() needs a Box with time and one or two axes of space, got {domain!r}"
         )

@@ -3,8 +3,9 @@
     ts.operator(lambda d, x: -d(x=2) - d(y=2) + jnp.exp(x[:, 0]) * d())
 
 `d(x=2)` stands for the values of that derivative of the unknown at the points, `d()` for the
-unknown itself, `d("p", x=1)` for one of several unknowns. Which derivatives the function uses is
-recorded when it is called once. Whether it is linear in them is tried with random values at random
+unknown itself, `d("p", x=1)` for one of several unknowns, and in conditions on a boundary `d(n=1)`
+for the derivative along the outward normal. Which derivatives the function uses is recorded when it
+is called once. Whether it is linear in them is tried with random values at random
 points of the domain when a problem is stated. If it is, the coefficient of each derivative is what
 the function returns when that derivative is 1 and all others are 0; if not, it becomes a
 `Nonlinear` one (see `nonlinear`).
@@ -21,10 +22,13 @@ import numpy as np
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Orders, check_values, derivatives
 from tessella.machine.arrays import Array
-from tessella.problem.operators import Field, Operator, Term
+from tessella.problem.operators import Field, NormalComponent, Operator, Term
 
 Key = tuple[str | None, Orders]
 """A derivative of an unknown; None is the only one there is."""
+
+NORMAL: Orders = ()
+"""Stands for the orders of the derivative along the outward normal, d(n=1)."""
 
 Formula = Callable[["Derivatives", Any], Any]
 """f(d, x) of the derivatives d and the points x, an array of NumPy or of JAX; values like x's."""
@@ -57,7 +61,12 @@ class OperatorFunction(Operator):
         return "f(d, x)" if self.name == "<lambda>" else self.name
 
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
-        used = _Recorder(tuple(axes), self.name)
+        keys = self.keys(axes)
+        return tuple(term for key in keys for term in self.terms(tuple(axes), keys, key))
+
+    def keys(self, axes: Sequence[str]) -> tuple[Key, ...]:
+        """The derivatives it uses, as it asks for them."""
+        used = Recorder(tuple(axes), self.name)
         try:
             with np.errstate(all="ignore"):
                 self.function(used, np.full((2, len(axes)), 0.5))
@@ -72,23 +81,33 @@ class OperatorFunction(Operator):
                 f"the operator function {self.name!r} uses no derivative of the unknown: write "
                 f"d() for the unknown itself, d(x=1) for a derivative"
             )
-        keys = tuple(used.keys)
-        return tuple(self.term(tuple(axes), keys, key) for key in keys)
+        return tuple(used.keys)
 
-    def term(self, axes: tuple[str, ...], keys: tuple[Key, ...], key: Key) -> Term:
+    def terms(self, axes: tuple[str, ...], keys: tuple[Key, ...], key: Key) -> tuple[Term, ...]:
         """What the operator does with one of the derivatives it uses."""
-        field, alpha = key
-        one = Coefficient(self, axes, keys, key)
-        return Term(alpha, functions=((one, (0,) * len(axes)),), field=field)
+        return times(Coefficient(self, axes, keys, key), key, len(axes))
+
+
+def times(coefficient: Any, key: Key, d: int) -> tuple[Term, ...]:
+    """A function of the points times a derivative of an unknown, in d dimensions."""
+    (field, alpha), zero = key, (0,) * d
+    if alpha != NORMAL:
+        return (Term(alpha, functions=((coefficient, zero),), field=field),)
+    units = [tuple(int(i == k) for k in range(d)) for i in range(d)]
+    return tuple(
+        Term(unit, functions=((coefficient, zero), (NormalComponent(i), zero)), field=field)
+        for i, unit in enumerate(units)
+    )
 
 
 def operator(function: Formula) -> OperatorFunction:
     """An operator from a function f(d, x); also as a decorator.
 
     d(x=2, y=1) are values of that derivative of the unknown at the points x, an (n, dimension)
-    array; d() are those of the unknown, d("p") and d("p", x=1) those of one of several. The result
-    joins the algebra like any operator. Write it with `jax.numpy` if its coefficients are
-    differentiated, i.e. if another operator is applied to it with `@`, or if it is not linear in d:
+    array; d() are those of the unknown, d("p") and d("p", x=1) those of one of several, and in
+    conditions d(n=1) those of the derivative along the outward normal. The result joins the algebra
+    like any operator. Write it with `jax.numpy` if its coefficients are differentiated, i.e. if
+    another operator is applied to it with `@`, or if it is not linear in d:
     `-ts.Laplacian() + ts.operator(lambda d, x: d()**3)`. Which it is, a `Problem` finds out.
 
     >>> import tessella as ts
@@ -140,7 +159,15 @@ class Derivatives:
                     f": name the axes, d(x=2), or write d() for the unknown itself; of several "
                     f"unknowns d('p', x=2)"
                 )
+        field = next((u.in_words if isinstance(u, Field) else u for u in unknown), None)
         alpha = [0] * len(self.axes)
+        if "n" in orders and "n" not in self.axes:
+            if orders != {"n": 1}:
+                raise ValueError(
+                    f"the operator function {self.name!r} calls {_called(orders)}: along the "
+                    f"normal there is d(n=1) only; write others by axes, d({self.axes[0]}=2)"
+                )
+            return self.look_up((field, NORMAL))
         for axis, order in orders.items():
             if axis not in self.axes:
                 raise ValueError(
@@ -153,14 +180,17 @@ class Derivatives:
                     f"must be an integer >= 0"
                 )
             alpha[self.axes.index(axis)] = order
-        field = next((u.in_words if isinstance(u, Field) else u for u in unknown), None)
         return self.look_up((field, tuple(alpha)))
 
     def look_up(self, key: Key) -> Array:
         raise NotImplementedError
 
 
-class _Recorder(Derivatives):
+def _called(orders: dict[str, int]) -> str:
+    return f"d({', '.join(f'{axis}={n}' for axis, n in orders.items())})"
+
+
+class Recorder(Derivatives):
     """Notes which derivatives are asked for."""
 
     def __init__(self, axes: tuple[str, ...], name: str) -> None:
@@ -288,5 +318,8 @@ def spell(axes: tuple[str, ...], key: Key) -> str:
     """A derivative as a function asks for it."""
     field, alpha = key
     inside = [repr(field)] if field is not None else []
-    inside += [f"{axis}={n}" for axis, n in zip(axes, alpha, strict=True) if n]
+    if alpha == NORMAL:
+        inside.append("n=1")
+    else:
+        inside += [f"{axis}={n}" for axis, n in zip(axes, alpha, strict=True) if n]
     return f"d({', '.join(inside)})"

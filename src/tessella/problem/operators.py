@@ -20,11 +20,19 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
 from jax.core import Tracer
 
-from tessella.geometry.functions import Function, Orders, Traced, derivatives
+from tessella.geometry.functions import (
+    Function,
+    Orders,
+    Traced,
+    check_values,
+    derivatives,
+    function_name,
+)
 from tessella.machine.arrays import Array
 
 
@@ -455,10 +463,14 @@ def _function_values(
         if isinstance(function, NormalComponent):
             if normals is None:
                 raise ValueError(
-                    "NormalDerivative needs a boundary normal: use it in a Condition, "
+                    "NormalDerivative or d(n=1) needs a boundary normal: use it in a Condition, "
                     "or write D(x=1) for a derivative in the interior"
                 )
             found = dict.fromkeys(gammas, normals[:, function.axis])
+        elif normals is not None and getattr(function, "takes_normals", False):
+            facing: Any = function
+            value = check_values(facing(points, normals), points, function_name(function))
+            found = dict.fromkeys(gammas, value)
         else:
             found = derivatives(function, sorted(gammas), points)
         for gamma, value in found.items():

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from jax.core import Tracer
 from numpy.typing import NDArray
 
 from tessella.geometry.domain import Domain
-from tessella.geometry.functions import Function, function_values
+from tessella.geometry.functions import Function, check_values, function_values
 from tessella.machine.arrays import Array
 from tessella.problem.operators import Operator
 
@@ -51,12 +51,17 @@ class Statement:
         """At which of the points that it might concern it holds."""
         raise NotImplementedError
 
-    def values(self, points: Array) -> Array:
-        """The right side at points, checked."""
-        found = function_values(self.given, points, f"{self.name} {self.word}")
+    def values(self, points: Array, normals: Array | None = None) -> Array:
+        """The right side at points, checked; a linearised condition's may need the normals."""
+        given: Any = self.given
+        what = f"{self.name} {self.word}"
+        if normals is not None and getattr(given, "takes_normals", False):
+            found = check_values(given(points, normals), points, what)
+        else:
+            found = function_values(given, points, what)
         largest = float(np.max(np.abs(found), initial=0.0))
         if largest > LARGEST:
-            raise ValueError(
+            raise TooLargeError(
                 f"{self.name} {self.word} is as large as {largest:.1e}, whose square is no number: "
                 f"choose units in which it is below {LARGEST:.0e}"
             )
@@ -64,7 +69,11 @@ class Statement:
 
     def defect(self, u: Applied, points: Array, normals: Array | None = None) -> Array:
         """What a function misses at points: left side minus right side."""
-        return u.apply(self.operator, points, normals) - self.values(points)
+        return u.apply(self.operator, points, normals) - self.values(points, normals)
+
+
+class TooLargeError(ValueError):
+    """Data whose squares are no numbers."""
 
 
 LARGEST = 1e100

@@ -10,37 +10,25 @@ is divided by c^2 first.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tessella.cells.basis import CellBasis
-from tessella.cells.shaped import integral_points
-from tessella.cells.tiling import Tiling
-from tessella.features.random_features import RandomFeatures
-from tessella.geometry.box import Box
-from tessella.geometry.combinations import Extrusion
 from tessella.geometry.domain import Domain
-from tessella.geometry.gauss import gauss_rule
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
-from tessella.overlap.quadrature import edges_along
 from tessella.problem.conditions import Condition
 from tessella.problem.operators import D, Identity, NormalComponent
-from tessella.problem.problem import Ansatz, Equation, Problem
+from tessella.problem.problem import Ansatz, Problem
 from tessella.solution.export import Sampled
+from tessella.solution.over_space import space_points
 
 TIME = "t"
 
 LOOKED_AT = 2
 """Times after the start at which a march's drift is measured, at most; each costs a fraction of a
 slab."""
-
-FEWEST, RICHER = 8, 1.25
-"""Gauss points per axis of a subdomain: at least, and in parts of the features along an axis. An
-energy needs fewer than an integral that is to be exact to rounding."""
 
 STEP, SAME = 1e-4, 1e-5
 """Of differences that compare a coefficient's slope with the operator's, in parts of the domain,
@@ -192,30 +180,3 @@ def _at_rest(condition: Condition, domain: Domain, alike: bool) -> bool:
         for t in terms
     )
     return normal and alike and not condition.value
-
-
-# --- space
-
-
-def space_points(domain: Domain, basis: AnyBasis) -> tuple[Array, Array]:
-    """Points (n, d - 1) and weights of an integral over space, between the edges of subdomains."""
-    axes = [i for i, name in enumerate(domain.axes) if name != TIME]
-    edges = [edges_along(basis, i) for i in axes]
-    richest = max(level.features.columns for level in basis.levels)
-    enough = max(FEWEST, math.ceil(RICHER * richest ** (1 / domain.dimension)))
-    if isinstance(domain, Extrusion) and domain.axis == TIME:
-        if all(len(own) == 2 for own in edges):
-            edges[0] = np.insert(edges[0], 1, edges[0].mean())
-        tiling = Tiling(domain.base, [own.tolist() for own in edges])
-        only = Problem(domain.base, Equation(Identity()))
-        return integral_points(only, CellBasis(tiling, RandomFeatures(enough ** len(axes))))
-    if not isinstance(domain, Box):
-        raise ValueError(f"energy() integrates over a Box or a shape.over(t=...), got {domain!r}")
-    nodes, shares = gauss_rule(enough)
-    ticks, weights = [], np.ones(1)
-    for own in edges:
-        half = np.diff(own) / 2
-        ticks.append(((own[:-1] + half)[:, None] + half[:, None] * nodes).ravel())
-        weights = np.multiply.outer(weights, (half[:, None] * shares).ravel()).ravel()
-    points = np.stack(np.meshgrid(*ticks, indexing="ij"), axis=-1)
-    return points.reshape(-1, len(axes)), weights

@@ -1,4 +1,4 @@
-"""Solutions on disk: one .npz file of plain arrays with a JSON header; no pickle.
+"""Solutions and factors on disk: one .npz file of plain arrays with a JSON header; no pickle.
 
 The arrays are everything the solution needs to be evaluated (decomposition, feature weights,
 coefficients). Functions cannot be stored: a solution whose problem has an ansatz made of functions
@@ -15,7 +15,7 @@ import dataclasses
 import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tessella.features.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features.random_features import Activation
@@ -41,18 +41,27 @@ from tessella.solution.stored_problem import (
     problem_of,
 )
 
+if TYPE_CHECKING:
+    from tessella.solving.factor import FactoredProblem
+
 VERSION = 3
-SOLUTION, MARCH = "solution", "march"
+SOLUTION, MARCH, FACTORS = "solution", "march", "factors"
 
 LARGEST_COEFFICIENT = 1e200
 """Larger ones could not be added up."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class StoredSolution(StoredProblem):
-    """The header of a solution's file."""
+class StoredOnBasis(StoredProblem):
+    """A problem with the basis that it is solved in."""
 
     levels: tuple[StoredLevel, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredSolution(StoredOnBasis):
+    """The header of a solution's file."""
+
     report: dict[str, Any]
 
 
@@ -94,11 +103,12 @@ def load(
     problem: Problem | None = None,
     activation: Activation | None = None,
     enrichment: Functions = (),
-) -> Solution | Marched:
-    """Read a solution, or a march, back, by the name it was saved under.
+) -> Solution | Marched | FactoredProblem:
+    """Read a solution, a march or a factored problem back, by the name it was saved under.
 
     `problem` is needed when the ansatz is made of functions and the problem is not in the gallery;
-    without it the loaded solution can be evaluated and differentiated, but knows no equation.
+    without it the loaded solution can be evaluated and differentiated, but knows no equation, and a
+    factored problem solves for all data, but its solutions know no equation either.
     `activation` is needed when the features used an activation of your own, and `enrichment` when
     the basis had any: the same functions in the same order, unknown by unknown and level by level
     if there are several.
@@ -116,7 +126,11 @@ def load(
     """
     given = as_path(path)
     target = given if given.exists() else named(given)
-    with archive.opened(target, SOLUTION, VERSION, MARCH) as file:
+    with archive.opened(target, SOLUTION, VERSION, MARCH, FACTORS) as file:
+        if file.kind == FACTORS:
+            from tessella.solving import stored_factors
+
+            return stored_factors.read(file, problem, activation, enrichment)
         read = _read_march if file.kind == MARCH else _read_solution
         kind = StoredMarch if file.kind == MARCH else StoredSolution
         with file.read_as("header"):
@@ -171,7 +185,7 @@ def _read_solution(
     with file.read_as("report"):
         report = Report.from_saved(stored.report)
     problem = problem_of(stored, file, problem, report.preset)
-    functions = _functions(stored, as_enrichment(enrichment, problem.domain), report, file)
+    functions = functions_of(stored, as_enrichment(enrichment, problem.domain), report.preset, file)
     basis = basis_of(stored.levels, file, problem.domain, problem.fields, activation, functions)
     coefficients = file.array("coefficients", (basis.columns,), LARGEST_COEFFICIENT)
     if not has_ansatz_of(problem, file):
@@ -224,17 +238,17 @@ def _history(file: Archive) -> History:
     return History(*arrays)
 
 
-def _functions(
-    stored: StoredSolution, given: tuple[Enrichment, ...], report: Report, file: Archive
+def functions_of(
+    stored: StoredOnBasis, given: tuple[Enrichment, ...], preset: str | None, file: Archive
 ) -> tuple[Enrichment, ...]:
     """The enrichment of all levels, as many as were stored."""
     names = [one.name for level in stored.levels for one in level.enrichment]
     from tessella import gallery
 
-    if not given and report.preset and stored.problem in gallery.ENTRIES:
+    if not given and preset and stored.problem in gallery.ENTRIES:
         with file.read_as("parameters"):
             entry = gallery.get(stored.problem)
-            found = entry.preset(report.preset).enrichment_of(stored.parameters)
+            found = entry.preset(preset).enrichment_of(stored.parameters)
         given = found[: len(names)]
     if len(given) != len(names):
         raise ValueError(

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tessella.geometry.domain import real_numbers
 from tessella.machine.arrays import Array
 from tessella.machine.schema import as_type
-from tessella.problem.operators import Operator
+from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Problem
 from tessella.solution.export import Sampled
 from tessella.solution.report import NORMS, Report, Step, error_norms, estimated, finite
@@ -45,12 +46,15 @@ class Slab:
               its own points
     jumps     root mean square misfit of every initial condition: to the given data in the first
               slab, to the end of the slab before in the others
-    estimate  estimated normalised L1 error, everything that came before included
-    error     true error in the slab where the exact solution is known
+    estimate  estimated mean error in the slab, everything that came before included, in parts of
+              the spread of all slabs together: one slab can be compared with another
+    error     true error in the slab where the exact solution is known; normalised L1 likewise
     reused    whether it was solved with the factors of an earlier slab
     overall   estimated normalised L1 error of all slabs so far together
     columns   of its system
     largest   estimated largest error of all slabs so far, in parts of the spread of them together
+    grown     by which factor what earlier slabs lost has grown or faded by now, as a poorer march
+              shows that goes its own way
     """
 
     end: float
@@ -63,6 +67,7 @@ class Slab:
     overall: float | None = None
     columns: int | None = None
     largest: float | None = None
+    grown: float | None = None
 
 
 @dataclass(frozen=True)
@@ -201,9 +206,14 @@ class MarchReport:
                 f"{self.error['l1_normalised']:.2e} normalised L1, "
                 f"{self.error['l2_relative']:.2e} relative L2, {self.error['max']:.2e} max",
             )
-        growth = self.growth()
+        growth, grown = self.growth(), self.slabs[-1].grown
+        says = []
+        if grown is not None:
+            says.append(f"what earlier slabs lost counts {grown:.2g} times at the end")
         if growth is not None:
-            yield "growth", f"{growth[1]} ~ slabs^{growth[0]:.2f} over the second half"
+            says.append(f"{growth[1]} ~ slabs^{growth[0]:.2f} over the second half")
+        if says:
+            yield "growth", "; ".join(says)
         if self.energy_drift is not None:
             yield "energy", f"kept to {self.energy_drift:.1e} of what it was"
         yield "seconds", f"{self.seconds.get('total', 0.0):.2f}"
@@ -272,9 +282,7 @@ class Marched(Sampled):
         x = self.problem.domain.points(points)
         check_inside(self.problem, x)
         normals = as_normals(normals, x)
-        time = self.problem.domain.axis_index("t")
-        starts = [slab.problem.domain.bounds[time][0] for slab in self.slabs]
-        owner = np.clip(np.searchsorted(starts, x[:, time], side="right") - 1, 0, None)
+        owner = self._owners(x[:, self.problem.domain.axis_index("t")])
         values = np.zeros(len(x))
         for k in np.unique(owner):
             own = owner == k
@@ -282,6 +290,17 @@ class Marched(Sampled):
                 operator, x[own], None if normals is None else normals[own]
             )
         return values
+
+    def _owners(self, times: Array) -> np.ndarray:
+        """The slabs that answer at these times."""
+        owner = np.searchsorted(self._ends[:-1], times, side="right") - 1
+        return np.clip(owner, 0, None)
+
+    @property
+    def _ends(self) -> Array:
+        """Where slabs begin and end."""
+        first = self.problem.domain.bounds[self.problem.domain.axis_index("t")][0]
+        return np.array([first, *(slab.end for slab in self.report.slabs)])
 
     def residual(self, points: ArrayLike) -> Array:
         """What is missed of the equations at the points, as of a `Solution`."""
@@ -300,10 +319,24 @@ class Marched(Sampled):
         """
         from tessella.solution.energy import energy
 
-        if times is None:
-            first = self.problem.domain.bounds[self.problem.domain.axis_index("t")][0]
-            times = [first, *(slab.end for slab in self.report.slabs)]
-        return energy(self, self.slabs[0].basis, times)
+        return energy(self, self.slabs[0].basis, self._ends if times is None else times)
+
+    def integral(self, operator: Operator | None = None, times: ArrayLike | None = None) -> Array:
+        """The integral over space of an operator applied to the solution, by default of the
+        solution itself, at the given times; left out, those are where slabs begin and end."""
+        from tessella.solution.over_space import space_points
+
+        operator = as_operator(Identity() if operator is None else operator, "integral()")
+        moments = self._ends if times is None else np.atleast_1d(real_numbers(times, "times"))
+        pieces: dict[int, tuple[Array, Array]] = {}
+        found = []
+        for moment, k in zip(moments, self._owners(moments).tolist(), strict=True):
+            if k not in pieces:
+                pieces[k] = space_points(self.problem.domain, self.slabs[k].basis)
+            space, weights = pieces[k]
+            at = np.insert(space, self.problem.domain.axis_index("t"), moment, axis=1)
+            found.append(float(weights @ self.apply(operator, at)))
+        return np.array(found)
 
     @cached_property
     def _energy_drift(self) -> float | None:

@@ -91,7 +91,8 @@ class Report:
 
     `error_estimate` is of the mean error, the paper's normalised L1, `largest_error_estimate` of
     the error at the worst point; both are in parts of the spread (standard deviation) of the
-    solution.
+    solution. `spreads` are these, by unknown: an estimate times a spread is an error in the units
+    of that unknown (`absolute_estimates`).
 
     A trained network has no columns to keep or drop: `columns` are its parameters, `columns_kept`
     is None. Its stopping rule is the state of the lowest loss.
@@ -118,6 +119,7 @@ class Report:
     stopping_rule_iteration: int | None = None
     error_estimate: float | None = None
     largest_error_estimate: float | None = None
+    spreads: dict[str, float] = field(default_factory=dict)
     solver_note: str = ""
     condition: dict[str, float | None] = field(
         default_factory=lambda: {"M": None, "M_hat": None, "preconditioned": None}
@@ -185,6 +187,16 @@ class Report:
         return last.size * min(1.0, last.size / max(before.size, 1e-300))
 
     @property
+    def absolute_estimates(self) -> dict[str, dict[str, float]]:
+        """Estimates of the mean and of the largest error in the units of every unknown: no unknown
+        should be further off, since the relative ones are those of the worst."""
+        each = {"mean": self.error_estimate, "largest": self.largest_error_estimate}
+        return {
+            name: {norm: own * spread for norm, own in each.items() if own is not None}
+            for name, spread in self.spreads.items()
+        }
+
+    @property
     def dropped_percent(self) -> float | None:
         if self.columns_kept is None:
             return None
@@ -208,6 +220,7 @@ class Report:
                 "error_oracle_minimum": self.error_oracle_minimum,
                 "error_estimate": self.error_estimate,
                 "largest_error_estimate": self.largest_error_estimate,
+                "spreads": self.spreads,
                 "residual": self.residual,
                 "condition": self.condition,
                 "seconds": {**dict.fromkeys(PHASES), **self.seconds},
@@ -290,6 +303,9 @@ class Report:
                 "error estimate",
                 estimated(self.error_estimate, self.largest_error_estimate),
             )
+            for name, own in self.absolute_estimates.items():
+                told = ", ".join(f"{size:.1e} {norm}" for norm, size in own.items())
+                yield f"  in units of {name}", f"{told} (its spread is {self.spreads[name]:.3g})"
         if self.error is None:
             yield "error", "unknown: the problem has no exact solution"
             return

@@ -32,12 +32,14 @@ from tessella.overlap.matrices import evaluate_all
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
 from tessella.overlap.shares import Share
-from tessella.problem.nonlinear import applied_to, classified, derivative, is_linear
+from tessella.problem.linearised import applied_to, derivative
+from tessella.problem.nonlinear import classified, is_linear
 from tessella.problem.operator_function import from_function
 from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Ansatz, Problem, Reference
 from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
+from tessella.solution.places import Extremum, extremum, missed_on, over_boundary
 from tessella.solution.report import Report, error_norms
 from tessella.solution.superposition import each_derivative, superposed
 
@@ -63,6 +65,9 @@ class Solution(Sampled):
     array([0.1875, 0.25  ])
     >>> round(solution.integral(), 6), solution.apply(ts.D(x=1), [0.0]).round(6)
     (0.166667, array([1.]))
+    >>> highest = solution.max()
+    >>> round(highest.value, 6), highest.at.round(6)
+    (0.25, array([0.5]))
     """
 
     problem: Problem
@@ -128,15 +133,42 @@ class Solution(Sampled):
                 offset += level.columns
         return found
 
-    def integral(self, operator: Operator | None = None) -> float:
+    def integral(
+        self, operator: Operator | None = None, on: str | Sequence[str] | None = None
+    ) -> float:
         """The integral over the domain of an operator applied to the solution, by default of the
-        solution itself; by Gauss points between the edges of all subdomains."""
+        solution itself; by Gauss points between the edges of all subdomains.
+
+        `on` names a part of the boundary, or several, to integrate over instead: a flux is
+        `integral(NormalDerivative(), on="rim")`, a drag has `Normal("x") @ ...`. Two rules are
+        made finer until they agree; a warning says so if they do not, as at a singular corner.
+        """
         operator = as_operator(Identity() if operator is None else operator, "integral()")
+        if on is not None:
+            return over_boundary(self, operator, on)
         if on_cells(self.basis) and not isinstance(self.problem.domain, Box):
             points, weights = integral_points(self.problem, self.basis)
         else:
             points, weights = quadrature(self.basis)
         return float(weights @ self.apply(operator, points))
+
+    def max(self, operator: Operator | None = None) -> Extremum:
+        """The largest value of the solution, or of an operator applied to it, and where it is:
+        the best of many points, polished. A peak far narrower than a subdomain may be missed."""
+        return extremum(self, as_operator(self._asked(operator), "max()"), 1.0)
+
+    def min(self, operator: Operator | None = None) -> Extremum:
+        """The smallest value, and where it is; see `max`."""
+        return extremum(self, as_operator(self._asked(operator), "min()"), -1.0)
+
+    def _asked(self, operator: Operator | None) -> Operator:
+        names = self.problem.unknowns
+        if operator is None and len(names) > 1:
+            raise ValueError(
+                f"the solution has the unknowns {', '.join(names)}: ask for one of them, e.g. "
+                f"solution[{names[0]!r}].max()"
+            )
+        return self.problem.unknown(names[0]) if operator is None else operator
 
     def energy(self, times: ArrayLike) -> Array:
         """Of a wave, at the given times: half the integral over space of u_t^2 + c^2 |grad u|^2,
@@ -154,13 +186,20 @@ class Solution(Sampled):
         assert at is not None
         return error_norms(self(at), self.problem.exact_values(at))
 
-    def residual(self, points: ArrayLike) -> Array:
+    def residual(self, points: ArrayLike | None = None, on: str | None = None) -> Array:
         """What is missed of the equations at the points: left side minus right side.
 
         (n,) values where one equation holds at every point, else a column for each equation, NaN
-        where it does not hold.
+        where it does not hold. `on` names a single statement instead, or a part of the boundary
+        with all its conditions, a column for each; then points may be left out, and are spread
+        evenly.
         """
-        return missed_of_equations(self, points)
+        if on is None and points is not None:
+            return missed_of_equations(self, points)
+        knows_equations(self)
+        if on is None:
+            raise TypeError("residual() needs points, or on=... with the name of a statement")
+        return missed_on(self, on, points)
 
     def plot(self, path: str | Path | None = None) -> Figure:
         """A picture of the solution, beside the exact one if known; saved if a path is given."""
@@ -192,14 +231,19 @@ def as_operator(operator: object, door: str) -> Operator:
     return found
 
 
-def missed_of_equations(solution: Sampled, points: ArrayLike) -> Array:
-    """What a solution misses of its equations (see `Solution.residual`)."""
-    x, equations = solution.problem.domain.points(points), solution.problem.equations
-    if equations[0].name.startswith(UNKNOWN):
+def knows_equations(solution: Sampled) -> None:
+    """Refuse a solution that was loaded without its problem."""
+    if solution.problem.equations[0].name.startswith(UNKNOWN):
         raise ValueError(
             "this solution was loaded without its problem and knows no equation: "
             "load(path, problem=...)"
         )
+
+
+def missed_of_equations(solution: Sampled, points: ArrayLike) -> Array:
+    """What a solution misses of its equations (see `Solution.residual`)."""
+    knows_equations(solution)
+    x, equations = solution.problem.domain.points(points), solution.problem.equations
     found = np.full((len(x), len(equations)), np.nan)
     for column, equation in enumerate(equations):
         here = equation.holds(solution.problem.domain, x)
@@ -222,6 +266,19 @@ class Component:
         """A linear operator applied to this unknown, e.g. `solution["u"].apply(D(x=1), points)`."""
         unknown = self.solution.problem.unknown(self.field)
         return self.solution.apply(operator @ unknown, points, normals)
+
+    def max(self) -> Extremum:
+        """The largest value, and where it is; see `Solution.max`."""
+        return self._whole().max(self.solution.problem.unknown(self.field))
+
+    def min(self) -> Extremum:
+        """The smallest value, and where it is."""
+        return self._whole().min(self.solution.problem.unknown(self.field))
+
+    def _whole(self) -> Solution:
+        if not isinstance(self.solution, Solution):
+            raise TypeError("max() and min() are those of a single solution: ask every slab")
+        return self.solution
 
 
 def component(solution: Sampled, field: str) -> Component:

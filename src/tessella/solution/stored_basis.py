@@ -16,6 +16,7 @@ import numpy as np
 from tessella.cells.basis import CellBasis
 from tessella.cells.tiling import DEEPEST, Tiling
 from tessella.features.enrichment import Enrichment
+from tessella.features.polynomials import LEGENDRE
 from tessella.features.random_features import ACTIVATIONS, Activation, Layer, RandomFeatures
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain
@@ -139,7 +140,8 @@ def basis_of(
 
 def _layers(level: Basis, k: int, archive: Archive) -> tuple[Layer, ...]:
     J, K = level.decomposition.count, level.features.count
-    fan_in, layers = level.decomposition.domain.dimension, []
+    d, layers = level.decomposition.domain.dimension, []
+    fan_in = 2 * d if archive.shape(f"weights_{k}_0")[-1:] == (2 * d,) else d
     for i in range(level.features.depth):
         weights = archive.array(f"weights_{k}_{i}", (J, K, fan_in), LARGEST_WEIGHT)
         biases = archive.array(f"biases_{k}_{i}", (J, K), LARGEST_WEIGHT)
@@ -183,6 +185,8 @@ def _activation(name: str, given: Activation | None, archive: Archive) -> str | 
         if not isinstance(given, Activation):
             raise TypeError(f"load() activation must be an Activation, got {given!r}")
         return given
+    if name == LEGENDRE.name:
+        return LEGENDRE
     if name not in ACTIVATIONS:
         raise ValueError(
             f"{archive.path} uses the activation {name!r}: pass it, load(path, activation=...)"

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tessella.accuracy.estimate import Errors, disagreement, judge
+from tessella.accuracy.estimate import disagreement, judge, spreads
 from tessella.cells.shelf import Shelf
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
@@ -54,11 +54,9 @@ def run(
     if not ready.iterative if estimate is None else estimate:
         with watch.phase("estimate"):
             decided = dataclasses.replace(parts, solver=ready.solver)
-            errors = _second_opinion(solution, decided)
-            found["error_estimate"] = errors and errors.mean
-            found["largest_error_estimate"] = errors and errors.largest
+            found |= _second_opinion(solution, decided)
         if not solution.report.advice:
-            found["advice"] = disagreement(solution.report.error, found["error_estimate"])
+            found["advice"] = disagreement(solution.report.error, found.get("error_estimate"))
     found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}
     return dataclasses.replace(solution, report=dataclasses.replace(solution.report, **found))
 
@@ -81,11 +79,13 @@ def substitute(
     watch: Stopwatch,
     progress: Progress | None = None,
     remarks: bool = True,
+    jumps: bool = True,
 ) -> Solution:
     """Solve for the right-hand side, go back to the coefficients, and measure; `remarks` on what
-    was stated unless that has been looked at before."""
+    was stated unless that has been looked at before, `jumps` between neighbours unless nobody
+    asks."""
     at = None if samples is None else samples[0]
-    solved = ready.solve(watch, Watching(problem, basis, at, progress))
+    solved = ready.solve(watch, Watching(problem, basis, at, progress, jumps))
     report = report_of(problem, basis, ready, solved)
     found: dict[str, Any] = {"residual": solved.residual}
     if remarks and not report.advice:
@@ -116,14 +116,19 @@ def _misfit(system: System, residual: dict[str, float]) -> str:
     )
 
 
-def _second_opinion(solution: Solution, parts: Parts) -> Errors | None:
+def _second_opinion(solution: Solution, parts: Parts) -> dict[str, Any]:
     """The errors as judged by a coarser solution; the exact one plays no part."""
     basis = solution.basis
     if isinstance(basis, Multilevel) or basis.features.count < 2:
-        return None
+        return {}
     unknown = dataclasses.replace(solution.problem, exact=None)
     coarse = run(unknown, dataclasses.replace(parts, basis=basis.coarser()))
-    return judge(solution, coarse).errors
+    judged = judge(solution, coarse)
+    return {
+        "error_estimate": judged.errors.mean,
+        "largest_error_estimate": judged.errors.largest,
+        "spreads": spreads(solution, judged.zero),
+    }
 
 
 def report_of(problem: Problem, basis: AnyBasis, ready: Factors, solved: Found) -> Report:

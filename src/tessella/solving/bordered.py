@@ -19,14 +19,14 @@ from tessella.accuracy.held_out import SEED, sampler
 from tessella.geometry.functions import Function
 from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
-from tessella.problem.family import check_alike, data_for
-from tessella.problem.nonlinear import Around, linearised
+from tessella.problem.family import Moved, check_alike
+from tessella.problem.linearised import Around, linearised
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied, Statement
 from tessella.solution.solution import Solution
 from tessella.solving.continuation import ProblemOf, stated
 from tessella.solving.newton import LostError
-from tessella.solving.places import Places, places_of, right_of, right_with
+from tessella.solving.places import OnBoundary, Places, places_of, right_of, right_with
 from tessella.solving.ways import Factors, Parts, way
 
 POINTS = 400
@@ -196,8 +196,8 @@ class Bordered:
         h, state = DIFFERENCE * self.range, local.around.state
         up, down = (_data(local, self.stated(local.parameter + s), state) for s in (h, -h))
 
-        def difference(name: str, x: Array) -> Array:
-            return (up[name](x) - down[name](x)) / (2 * h)
+        def difference(name: str, x: Array, normals: Array | None) -> Array:
+            return (up[name](x, normals) - down[name](x, normals)) / (2 * h)
 
         data = {name: partial(difference, name) for name in up}
         return local.many(right_of(local.factors, local.places, data)[None])[0]
@@ -208,8 +208,12 @@ class Bordered:
         equations, unknowns = local.problem.equations, local.problem.unknowns
         if len(equations) != len(unknowns):
             return np.zeros(0)
+
+        def alone(load: Function) -> OnBoundary:
+            return lambda x, normals: load(x)
+
         right = [
-            right_of(local.factors, local.places, {equation.name: load})
+            right_of(local.factors, local.places, {equation.name: alone(load)})
             for equation in equations
             for load in self.loads
         ]
@@ -225,11 +229,11 @@ def _rms(values: Array) -> Array:
     return np.asarray(np.sqrt(np.mean(values**2, axis=0)))
 
 
-def _data(local: Local, problem: Problem, state: Applied) -> dict[str, Function]:
+def _data(local: Local, problem: Problem, state: Applied) -> dict[str, OnBoundary]:
     """What every statement has on its right, by the factors of another problem."""
 
-    def data(there: Statement, here: Statement, x: Array) -> Array:
-        return data_for(there, here, state, local.around, x)
+    def data(there: Statement, here: Statement, x: Array, normals: Array | None) -> Array:
+        return Moved(state, local.around, x, normals).data(there, here)
 
     pairs = zip(problem.statements, local.problem.statements, strict=True)
     return {there.name: partial(data, there, here) for there, here in pairs}

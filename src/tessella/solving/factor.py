@@ -5,9 +5,11 @@ from __future__ import annotations
 import copy
 import dataclasses
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from numbers import Real
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -28,7 +30,9 @@ from tessella.solving.algorithm import exact_samples, report_of, substitute
 from tessella.solving.method import Method, check_problem, unknown, with_choices
 from tessella.solving.places import Places, places_of
 from tessella.solving.plan import on_basis
+from tessella.solving.stored_factors import StoredStatement, packed, save
 from tessella.solving.tolerance import check, solve_to
+from tessella.solving.waves import for_any_data
 from tessella.solving.ways import Factors, Found, Parts, way
 
 BATCH = 32
@@ -66,17 +70,28 @@ def factor(
     check_problem(problem, "factor")
     chosen = Method.of(choices, "factor", method)
     refined: Report | None = None
-    if chosen.tol is not None:
-        check(problem, chosen.tol)
-        found = solve_to(problem, chosen, progress)
-        parts, refined = on_basis(found.basis), found.report
-    else:
-        parts = chosen.parts(problem)
+    with for_any_data():
+        if chosen.tol is not None:
+            check(problem, chosen.tol)
+            found = solve_to(problem, chosen, progress)
+            parts, refined = on_basis(found.basis), found.report
+        else:
+            parts = chosen.parts(problem)
     watch = Stopwatch()
     with watch.phase("assemble"):
         system = way(parts.basis).assemble(problem, parts)
     ready = way(parts.basis).factor(system, parts, watch, progress)
-    return FactoredProblem(problem, parts, ready, watch.total(), refined)
+    return FactoredProblem(problem, parts, ready, watch.total(), refined, statements(problem))
+
+
+def statements(problem: Problem) -> tuple[StoredStatement, ...]:
+    """What may be given as data of a problem."""
+    found = []
+    for own in problem.statements:
+        kind = "readings" if isinstance(own, PointCondition) else "function"
+        kind = "integral" if isinstance(own, IntegralCondition) else kind
+        found.append(StoredStatement(own.name, own.word, kind, isinstance(own, Equation)))
+    return tuple(found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,21 +133,49 @@ class FactoredProblem:
     parts: Parts
     ready: Factors
     seconds: dict[str, float]
-    refined: Report | None = None
+    refined: Report | None
     """Of the solve that found the discretisation, if a tolerance was asked."""
+    asked: tuple[StoredStatement, ...]
+    """Whose data may be others."""
 
     def __repr__(self) -> str:
         system, basis = self.ready.system, self.parts.basis
         return (
             f"<FactoredProblem {self.problem.name!r}: {system.rows:,} rows, {basis.columns:,} "
             f"columns in {basis.decomposition.count:,} subdomains, {self.ready.name}, factored in "
-            f"{self.seconds['total']:.2g} s; data of {', '.join(self.data)}>"
+            f"{self.seconds['total']:.2g} s{self._told_size}; data of {', '.join(self.data)}>"
         )
+
+    @property
+    def _told_size(self) -> str:
+        with suppress(ValueError):
+            return f", {self.bytes / 2**20:.1f} MiB in a file"
+        return ""
+
+    def save(self, path: str | Path) -> Path:
+        """Write the factors to a file of about `bytes` that `tessella.load` reads: that costs one
+        solve, not factoring.
+
+        What is loaded solves for any data, and for those that were stated. The functions of the
+        problem are not in the file: `load(path, problem=...)` where solutions are to know their
+        equations (for their residual, say), and where an ansatz is made of functions.
+        """
+        return save(self, path)
+
+    @cached_property
+    def bytes(self) -> int:
+        """Of all factors in a file."""
+        return packed(self).bytes
 
     @property
     def data(self) -> tuple[str, ...]:
         """The names of all statements, whose data may be others."""
-        return tuple(statement.name for statement in self.problem.statements)
+        return tuple(own.name for own in self.asked)
+
+    def as_factored(self) -> Solution:
+        """The solution for the data that the problem was factored with, and nothing measured but
+        its residual."""
+        return self._solved({}, {}, slice(0, 1))[0]
 
     @overload
     def solve(self) -> Solution: ...
@@ -160,7 +203,10 @@ class FactoredProblem:
         if rhs is None and not values:
             watch = Stopwatch()
             samples = exact_samples(self.problem, self.parts.basis, None)
-            solved = substitute(self.problem, self.parts.basis, self.ready, samples, watch)
+            known = statements(self.problem) == self.asked
+            solved = substitute(
+                self.problem, self.parts.basis, self.ready, samples, watch, remarks=known
+            )
             told = dataclasses.replace(
                 solved.report, seconds=watch.total(), peak_memory_mib=peak_mib()
             )
@@ -205,8 +251,8 @@ class FactoredProblem:
     def _places(self) -> dict[str, Places]:
         return places_of(self.ready)
 
-    def _statement(self, name: str) -> Statement:
-        return next(own for own in self.problem.statements if own.name == name)
+    def _statement(self, name: str) -> StoredStatement:
+        return next(own for own in self.asked if own.name == name)
 
     def _by_name(self, rhs: Given, values: Mapping[str, Given]) -> dict[str, Given]:
         """All data by the names of their statements, checked."""
@@ -215,7 +261,7 @@ class FactoredProblem:
                 f"values must be a mapping from names of conditions to data, got {values!r}: there "
                 f"are {', '.join(self.data)}"
             )
-        equations, given = [e.name for e in self.problem.equations], dict(values)
+        equations, given = [own.name for own in self.asked if own.equation], dict(values)
         if rhs is not None and not isinstance(rhs, Mapping):
             if len(equations) > 1:
                 raise ValueError(
@@ -237,12 +283,12 @@ class FactoredProblem:
         """A statement's data, evaluated at its points unless they are many."""
         statement, points = self._statement(name), self._places[name].points
         what = f"{name} {statement.word}"
-        if isinstance(statement, IntegralCondition):
+        if statement.kind == "integral":
             numbers = np.asarray(data, dtype=np.float64)
             if numbers.ndim > 1 or not np.all(np.isfinite(numbers)):
                 raise ValueError(f"{what} must be a number or a list of numbers, got {data!r}")
             return Prepared(numbers.reshape(1, -1), numbers.size if numbers.ndim else 0)
-        if isinstance(statement, PointCondition):
+        if statement.kind == "readings":
             return _measured(data, len(points), what)
         if isinstance(data, Sequence) and not isinstance(data, str):
             if not data:

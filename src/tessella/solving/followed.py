@@ -12,9 +12,20 @@ import numpy as np
 from tessella.geometry.functions import Orders, Traced, directional
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import PointCondition
-from tessella.problem.operators import NormalComponent, Operator, Term
+from tessella.problem.linearised import derivative
+from tessella.problem.nonlinear import Nonlinear, is_linear
+from tessella.problem.operator_function import Given
+from tessella.problem.operators import (
+    Composition,
+    Normal,
+    NormalComponent,
+    Operator,
+    Scaled,
+    Sum,
+    Term,
+)
 from tessella.problem.statement import Statement
-from tessella.solving.perturbed import LEAST, Derivatives, Perturbed, plain
+from tessella.solving.perturbed import LEAST, Derivatives, Perturbed, Place, plain
 
 AGREED = 1e-5
 """Part of a tangent by which JAX and a difference may differ, or else JAX is not believed."""
@@ -74,13 +85,34 @@ class Followed:
         stated, found = self.family.followed(theta), jnp.zeros(self.size)
         for place, v in zip(self.places, given, strict=True):
             statement = stated.statements[place.number]
-            missed = _value(statement, place.x)
-            for f, share, term in self._acting(statement.operator, place.x):
-                c = term.factor * share
-                for function, gamma in term.functions:
-                    c = c * _function(function, gamma, place.x, place.normals)
-                missed = missed - c * v[f, term.orders]
+            missed = _value(statement, place.x) - self._applied(statement.operator, place, v)
             found = found.at[place.at].set(place.scale * missed)
+        return found
+
+    def _applied(self, operator: Operator, place: Place, v: Derivatives) -> Any:
+        """An operator on u, whose derivatives are held."""
+        axes, only = self.problem.domain.axes, self.problem.unknowns[0]
+        match operator:
+            case Nonlinear():
+                values = {}
+                for field, alpha in operator.keys(axes):
+                    own = derivative(self.problem, alpha, field or operator.field or only)
+                    values[field, alpha] = self._applied(own, place, v)
+                return operator.function(Given(axes, operator.name, values), place.x)
+            case Sum(parts) if not is_linear(operator):
+                return sum(self._applied(part, place, v) for part in parts)
+            case Scaled(c, inner) if not is_linear(inner):
+                front: Any = c(place.x) if callable(c) else c
+                return front * self._applied(inner, place, v)
+            case Composition(Normal(axis), inner) if not is_linear(inner):
+                assert place.normals is not None
+                return place.normals[:, axes.index(axis)] * self._applied(inner, place, v)
+        found: Any = 0.0
+        for f, share, term in self._acting(operator, place.x):
+            coefficient = term.factor * share
+            for function, gamma in term.functions:
+                coefficient = coefficient * _function(function, gamma, place.x, place.normals)
+            found = found + coefficient * v[f, term.orders]
         return found
 
     def _acting(self, operator: Operator, x: Array) -> Iterator[tuple[int, Array | float, Term]]:

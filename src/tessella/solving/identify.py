@@ -50,6 +50,7 @@ def identify(
     method: Method | None = None,
     *,
     of: Operator | None = None,
+    state: Any = None,
     noise: float | ArrayLike | None = None,
     bounds: tuple[Any, Any] | None = None,
     regularisation: float | ArrayLike | None = None,
@@ -64,6 +65,7 @@ def identify(
     data            (points, values): u, or the operator `of` on it, at points (n, d), values (n,)
     start           theta to begin with, an array or any tree of arrays; near enough for u to look
                     like the data, since the nearest minimum is found
+    state           of a nonlinear problem: what Newton's method starts from, as for `parametric`
     noise           standard deviation of the measurements, one or of each; left out, it is taken
                     from what the best fit leaves over
     bounds          (lowest, highest) of theta, numbers or like `start`; infinite ones are none
@@ -92,7 +94,8 @@ def identify(
     """
     chosen = Method.of(choices, "identify", method)
     points, values = _data(data)
-    u = parametric(problem_of, points, chosen, of=of)
+    u = parametric(problem_of, points, chosen, of=of, state=state)
+    u.family.door = "identify"
     fit = _Fit(u, values, start, noise, bounds, regularisation, strength, prior)
     with attended(progress) as show:
         return fit.found(show)

@@ -12,7 +12,8 @@ start is what that slab loses, and marched from its own ends it shows how such l
 from __future__ import annotations
 
 import dataclasses
-from numbers import Integral
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -36,6 +37,7 @@ from tessella.problem.slabs import END, START, TIME, slab_problem, starts, until
 from tessella.solution.marched import Marched, MarchReport
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
+from tessella.solving.checkpoint import Checkpoint, opened
 from tessella.solving.method import Method, check_problem, with_choices
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
@@ -46,13 +48,15 @@ from tessella.solving.ways import Parts
 @with_choices()
 def march(
     problem: Problem,
-    slabs: int = 20,
+    slabs: int | Sequence[float] = 20,
     method: Method | None = None,
     *,
     progress: Shown = None,
+    checkpoint: str | Path | None = None,
     **choices: Any,
 ) -> Marched:
-    """Solve a problem with a time axis `t` in `slabs` equal steps of time.
+    """Solve a problem with a time axis `t` in `slabs` equal steps of time, or in those that end at
+    these times: short ones where things change fast, `[0.01, 0.02, 0.04, 0.1, 1]`.
 
     The choices are those of `solve` and describe one slab: `march(problem, 20, subdomains=(4, 2),
     features=150, coupling="interfaces")` has 4 x 2 subdomains in each. A `basis` is given on the
@@ -72,7 +76,8 @@ def march(
     solver is direct); without it residuals are those at a slab's own points. `progress` is as in
     `solve`: the line counts slabs, and a function of your own is called with (slabs done, slabs,
     residual) after each of them, and as in `solve` while one is being set up or iterated on. An
-    interrupt keeps the slabs that are finished.
+    interrupt keeps the slabs that are finished. With a folder as `checkpoint` they are on disk too,
+    and the same call goes on from the last of them, whatever ended it.
 
     >>> import tessella as ts
     >>> domain = ts.Box(x=(0, 1), t=(0, 1))
@@ -83,16 +88,21 @@ def march(
     0.125
     """
     check_problem(problem, "march", nonlinear=True)
-    _check(problem, slabs)
+    _check(problem)
     chosen = Method.of(choices, "march", method)
-    low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
-    ends = np.linspace(low, high, slabs + 1)
-    first = slab_problem(problem, (low, float(ends[1])))
+    ends = _ends(problem, slabs)
+    if chosen.tol is not None and not isinstance(slabs, int | np.integer):
+        raise ValueError(
+            "tol chooses what slabs of one length have in common: give their number, or subdomains "
+            "and features"
+        )
+    kept = opened(checkpoint, "march", problem, chosen, slabs=np.asarray(slabs).tolist())
+    first = slab_problem(problem, (float(ends[0]), float(ends[1])))
     with attended(progress) as show:
-        parts, found = _first_parts(problem, first, chosen, inner(show))
+        parts, found = _first_parts(problem, first, chosen, inner(show), kept)
         # Many small steps, in which a GPU would wait for its launches; large slabs it may have.
         with on_the_cpu(on_cells(parts.basis), lent=True):
-            marched = _march(problem, ends, parts, chosen, show)
+            marched = _march(problem, ends, parts, chosen, show, kept)
     if found is None:
         return marched
     report = dataclasses.replace(
@@ -110,14 +120,24 @@ def _march(
     parts: Parts,
     method: Method,
     progress: Progress | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Marched:
-    """Slab after slab between these times, each with the same parts."""
+    """Slab after slab between these times, each with the same parts; those that an earlier run has
+    kept are found again."""
     watch, slabs = Stopwatch(), len(ends) - 1
     walk = Walk(problem, method, inner(progress))
     reason, advice = f"reached t = {ends[-1]:g}", ""
-    for k in range(slabs):
+    last = None
+    while checkpoint is not None and (record := checkpoint.read(len(walk.figures))) is not None:
+        walk.recall(record, parts)
+        last = record
+    if last is not None and len(walk.figures) < slabs:
+        walk.resume(last, parts)
+    for k in range(len(walk.figures), slabs):
         try:
             walk.keep(walk.attempt((float(ends[k]), float(ends[k + 1])), parts))
+            if checkpoint is not None:
+                checkpoint.write(k, *walk.record())
         except ENDS as error:
             remedy = "take shorter slabs or more of the cells, or check the conditions"
             reason, advice = walk.stopped(error, f"in slab {k + 1} of {slabs}", remedy)
@@ -128,12 +148,17 @@ def _march(
 
 
 def _first_parts(
-    problem: Problem, first: Problem, method: Method, progress: Progress | None
+    problem: Problem,
+    first: Problem,
+    method: Method,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None,
 ) -> tuple[Parts, Solution | None]:
     """What every slab is solved with: as chosen, or as a solve of the first slab to the tolerance
     finds it."""
     if method.tol is not None:
-        found = solve_to(dataclasses.replace(first, exact=None), method, progress)
+        kept = None if checkpoint is None else checkpoint.within("first")
+        found = solve_to(dataclasses.replace(first, exact=None), method, progress, None, kept)
         return on_basis(found.basis), found
     if method.basis is None:
         return method.parts(first), None
@@ -169,7 +194,7 @@ def finished(
 ) -> Marched:
     """The slabs of a walk as one solution, and its error where that can be known."""
     reached = until(problem, walk.figures[-1].end)
-    report = MarchReport(walk.solutions[0].report, tuple(walk.figures), planned, reason, advice)
+    report = MarchReport(walk.solutions[0].report, walk.told(), planned, reason, advice)
     made = Marched(reached, tuple(walk.solutions), report)
     at = test_points(made.problem, made.slabs[0].basis, None)
     error = None if at is None else error_norms(made(at), made.problem.exact_values(at))
@@ -182,17 +207,30 @@ def finished(
 def marches(problem: Problem) -> bool:
     """Whether a problem can be solved slab by slab."""
     try:
-        _check(problem, 1)
+        _check(problem)
         slab_problem(problem, problem.domain.bounds[problem.domain.axis_index(TIME)])
     except ValueError:
         return False
     return True
 
 
-def _check(problem: Problem, slabs: int) -> None:
+def _ends(problem: Problem, slabs: int | Sequence[float]) -> Array:
+    """The times between slabs, the first and the last one included."""
+    low, high = problem.domain.bounds[problem.domain.axis_index(TIME)]
+    if isinstance(slabs, int | np.integer) and slabs >= 1:
+        return np.linspace(low, high, int(slabs) + 1)
+    listed = isinstance(slabs, Sequence | np.ndarray) and not isinstance(slabs, str)
+    ends = np.concatenate([[low], np.asarray(slabs, float)]) if listed else np.array([low])
+    if len(ends) < 2 or ends[-1] != high or not np.all(np.diff(ends) > 0):
+        raise ValueError(
+            f"slabs must be a whole number >= 1, or the times at which they end, all after {low:g} "
+            f"and rising to {high:g}, got {slabs!r}"
+        )
+    return ends
+
+
+def _check(problem: Problem) -> None:
     """Refuse what has no start to continue from."""
-    if not (isinstance(slabs, Integral) and slabs >= 1):
-        raise ValueError(f"slabs must be a whole number >= 1, got {slabs!r}")
     domain = problem.domain
     if TIME not in domain.axes:
         raise ValueError(

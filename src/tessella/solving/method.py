@@ -82,8 +82,8 @@ class Method:
 
     features        per subdomain
     activation      tanh with "overlap", sin with "interfaces", or an `Activation`; if nothing is
-                    said of the features, plane waves where they solve the equation (in time, with
-                    constant coefficients and no source)
+                    said of the features, plane waves or exponentials where they solve the equation
+                    (in time, with constant coefficients and no source)
     scale           bandwidth: 1 with "overlap", and what fits `features` with "interfaces"
     depth           hidden layers (1)
     constant, bias  whether there is a constant function beside the features, and biases in them

@@ -19,27 +19,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tessella.accuracy.defects import defects
-from tessella.accuracy.estimate import judge
 from tessella.accuracy.held_out import SEED, held_out, sampler
 from tessella.machine.arrays import Array
-from tessella.machine.memory import peak_mib
 from tessella.machine.progress import Progress
 from tessella.machine.stopwatch import Stopwatch
-from tessella.overlap.basis import Multilevel
 from tessella.overlap.factored import Watching
-from tessella.problem.determined import contradictions, missing_conditions
-from tessella.problem.nonlinear import Around, is_linear, linearised, rest
+from tessella.problem.linearised import Around, linearised, rest
+from tessella.problem.nonlinear import nonlinear_statements
 from tessella.problem.problem import Problem
 from tessella.problem.remembered import remembering
-from tessella.problem.statement import Applied, Statement
-from tessella.problem.states import Guess, Mixed
+from tessella.problem.statement import Applied
+from tessella.problem.states import Mixed
 from tessella.problem.tangents import NotDifferentiableError
-from tessella.solution.report import Correction, error_norms, unit
+from tessella.solution.report import Correction, unit
 from tessella.solution.solution import Solution
-from tessella.solving.algorithm import exact_samples, report_of
-from tessella.solving.method import Method
+from tessella.solving.algorithm import report_of
 from tessella.solving.places import Places, places_of, right_of, right_with
-from tessella.solving.plan import Plan, planned
 from tessella.solving.pseudo_time import relaxed
 from tessella.solving.ways import Factors, Found, Parts, way
 
@@ -51,6 +46,9 @@ BALANCE = 0.01
 
 STEPS = 40
 """Linearisations before it is given up."""
+
+WANDERING = 12
+"""Linearisations in which the smallest correction must have become smaller."""
 
 SMALLEST = 1e-4
 """A step that must be damped more than this leads nowhere."""
@@ -140,16 +138,23 @@ class Newton:
     def _from(self, start: Applied) -> tuple[Applied | None, str]:
         """The last iterate after a start, and the reason if it is no solution."""
         last = start if self._in_basis(start) else None
-        here, ahead = Around(self.problem, start), 1.0
+        here, ahead, first = Around(self.problem, start), 1.0, len(self.steps)
         try:
             for _ in range(STEPS):
                 here, ahead, converged = self._step(here, ahead)
                 last = here.state
                 if converged:
                     return last, ""
+                self._check_falling(first)
         except LostError as error:
             return last, str(error)
         return last, f"no convergence in {STEPS} linearisations"
+
+    def _check_falling(self, first: int) -> None:
+        """Refuse corrections that wander: the smallest of all is long ago."""
+        sizes = [step.size for step in self.steps[first:] if step.kind == "newton"]
+        if len(sizes) > WANDERING and min(sizes[:-WANDERING]) <= min(sizes[-WANDERING:]):
+            raise LostError(f"corrections have not fallen in {WANDERING} linearisations")
 
     def step_in_time(self, here: Around, linear: Problem) -> tuple[Solution, float]:
         """The solution of a problem linearised around a state, and how far away it is."""
@@ -182,7 +187,7 @@ class Newton:
         domain = self.problem.domain
         k = (1.0 + np.arange(domain.dimension)) / (domain.upper - domain.lower)
 
-        def load(x: Array) -> Array:
+        def load(x: Array, _: Array | None) -> Array:
             return np.exp((x - domain.lower) @ k)
 
         loads = {equation.name: load for equation in self.problem.equations}
@@ -289,10 +294,10 @@ class Newton:
             self.found = ready.factors.solve(self.watch, watching)
         else:
             values = {
-                own.name: lambda x, own=own: own.values(x) - rest(
-                    own.operator, state, x, slopes
+                own.name: lambda x, n, own=own: own.values(x) - rest(
+                    own.operator, state, x, n, slopes
                 )
-                for own in self._nonlinear
+                for own in nonlinear_statements(self.problem)
             }  # fmt: skip
             self.found = self._substituted(ready, values)
         self.ready = ready
@@ -320,10 +325,6 @@ class Newton:
         assert isinstance(state, Solution)
         mixed = state.coefficients + damping * (full.coefficients - state.coefficients)
         return dataclasses.replace(full, coefficients=mixed)
-
-    @property
-    def _nonlinear(self) -> list[Statement]:
-        return [own for own in self.problem.statements if not is_linear(own.operator)]
 
     # --- sizes
 
@@ -359,82 +360,3 @@ REMEDY = (
     "start nearer to a solution, solve(..., start=...), or come to this problem from easier ones, "
     "solve(problem_of, continuation=(name, values))"
 )
-
-
-def iterate(
-    problem: Problem, method: Method, start: Applied, progress: Progress | None
-) -> Solution:
-    """A nonlinear problem in the basis that is chosen; its error by a second, coarser solve."""
-    watch, parts = Stopwatch(), method.parts(problem)
-    blind = dataclasses.replace(problem, exact=None)
-    samples = exact_samples(problem, parts.basis, method.test_grid)
-    relaxes = isinstance(start, Guess)
-    newton = Newton(blind, parts, relaxes=relaxes, progress=progress, watch=watch)
-    found = newton.go(start)
-    own = found.solution
-    told: dict[str, Any] = {}
-    if method.condition:
-        with watch.phase("condition"):
-            told["condition"] = newton.ready.factors.conditions()
-    direct = not newton.ready.factors.iterative
-    if found.converged and (direct if method.estimate is None else method.estimate):
-        with watch.phase("estimate"):
-            told |= _second_opinion(own, parts)
-    if samples is not None:
-        told["error"] = error_norms(own(samples[0]), samples[1])
-    remark = missing_conditions(problem) or contradictions(problem)
-    told |= {
-        "stop_reason": FOUND if found.converged else GIVEN_UP,
-        "advice": "; ".join(filter(None, (found.reason, remark))),
-        "seconds": watch.total(),
-        "peak_memory_mib": peak_mib(),
-    }
-    return dataclasses.replace(own, problem=problem, report=dataclasses.replace(own.report, **told))
-
-
-def _second_opinion(solution: Solution, parts: Parts) -> dict[str, float]:
-    """The errors as judged by a solution with half the features, which starts from this one."""
-    basis, problem = solution.basis, solution.problem
-    if isinstance(basis, Multilevel) or basis.features.count < 2:
-        return {}
-    coarse = Newton(problem, dataclasses.replace(parts, basis=basis.coarser())).go(solution)
-    if not coarse.converged:
-        return {}
-    errors = judge(around_itself(problem, solution), around_itself(problem, coarse.solution)).errors
-    return {"error_estimate": errors.mean, "largest_error_estimate": errors.largest}
-
-
-def around_itself(problem: Problem, solution: Solution) -> Solution:
-    """A solution of the problem linearised around it, so that it is judged like one of a linear
-    problem: it misses the same of both."""
-    return dataclasses.replace(solution, problem=linearised(problem, Around(problem, solution)))
-
-
-@dataclass
-class Iterating:
-    """Newton's method as a refinement asks for it: plan after plan, each from the last solution.
-
-    The solutions it returns have the problem linearised around themselves, so that they are judged
-    like those of linear problems.
-    """
-
-    method: Method
-    state: Applied
-    reason: str = ""
-
-    def __post_init__(self) -> None:
-        self.relaxes = isinstance(self.state, Guess)
-
-    def __call__(self, problem: Problem, plan: Plan) -> Solution:
-        assert self.method.tol is not None
-        parts = planned(problem, plan, self.method)
-        tolerance = max(BALANCE * self.method.tol, TOLERANCE / 10)
-        newton = Newton(problem, parts, tolerance, self.relaxes)
-        found = newton.go(self.state)
-        self.reason = found.reason
-        if not found.converged:
-            error = LostError(found.reason)
-            error.last = dataclasses.replace(found.solution, problem=problem)
-            raise error
-        self.state = found.solution
-        return around_itself(problem, found.solution)

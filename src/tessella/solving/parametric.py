@@ -6,15 +6,13 @@ import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy.sparse
-from jax.extend.core import Primitive
-from jax.interpreters import ad, batching, mlir
 from jax.tree_util import tree_flatten
 from numpy.typing import ArrayLike
 
@@ -26,6 +24,8 @@ from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Watching
 from tessella.overlap.matrices import evaluate_at
+from tessella.problem.linearised import Around, linearised
+from tessella.problem.nonlinear import classified, is_linear
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.problem.statement import check_operator
@@ -34,10 +34,14 @@ from tessella.solving.algorithm import report_of
 from tessella.solving.factor import BATCH
 from tessella.solving.followed import Differences, Followed, differentiated
 from tessella.solving.method import Method, with_choices
+from tessella.solving.newton import LostError, Newton
 from tessella.solving.perturbed import Perturbed, places, plain
 from tessella.solving.plan import on_basis
-from tessella.solving.restated import Restated, Shape
+from tessella.solving.primitives import value_p
+from tessella.solving.restated import Restated, Shape, spelled
+from tessella.solving.starts import started
 from tessella.solving.tolerance import check, solve_to
+from tessella.solving.waves import for_any_data
 from tessella.solving.ways import Factors, Found, Parts, way
 
 KEPT = 2
@@ -51,6 +55,7 @@ def parametric(
     method: Method | None = None,
     *,
     of: Operator | Sequence[Operator] | None = None,
+    state: Any = None,
     **choices: Any,
 ) -> Parametric:
     """u(points; theta) as a function that JAX differentiates: grad, jvp, vmap and jit work.
@@ -60,10 +65,13 @@ def parametric(
     at          the points, (n, d), inside the domain for every theta that will be asked
     of          the operator whose values are wanted, by default u; several of them give a column
                 each. Where there are several unknowns it says which, `of=Field("u")`
+    state       where Newton's method starts from if the problem is nonlinear, as `start` of
+                `solve`; later thetas start from the last solution
 
-    A new theta costs a factorisation. A tangent is one more right-hand side, M u' = h' - M' u, and
-    a gradient one substitution with the transposed factors, for any number of parameters (one for
-    each with an iterative solver of overlapping subdomains). They are the derivatives of what is
+    A new theta costs a factorisation, of a nonlinear problem one for every step of Newton's method
+    and one at the solution. A tangent is one more right-hand side, M u' = h' - M' u, and a gradient
+    one substitution with the transposed factors, for any number of parameters (one for each with an
+    iterative solver of overlapping subdomains). They are the derivatives of what is
     solved up to its own error. h' and M' are JAX's where it can follow problem_of (functions of
     theta in `jax.numpy`, no sizes of domains), else central differences of the tables. Choose
     units in which parameters are about one.
@@ -87,7 +95,7 @@ def parametric(
         check_operator(own, "parametric of")
     chosen = Method.of(choices, "parametric", method)
     x = np.atleast_1d(np.asarray(at, dtype=np.float64))
-    return Parametric(Restated(problem_of), x, operators, several, chosen)
+    return Parametric(Restated(problem_of), x, operators, several, chosen, state)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,6 +104,7 @@ class At:
 
     theta: Array
     problem: Problem
+    """As stated; `perturbed` has the one that was factored."""
     parts: Parts
     ready: Factors
     solved: Found
@@ -125,11 +134,14 @@ class Parametric:
         operators: tuple[Operator, ...] | None,
         several: bool,
         method: Method,
+        state: Any = None,
     ) -> None:
         self.family, self.operators, self.method, self.several = family, operators, method, several
         self._given, self._known = at, OrderedDict[bytes, At]()
         self._lock = threading.RLock()
         self._parts: Parts | None = None
+        self._state: Any = state
+        self._last: Solution | None = None
         self._way: Followed | Differences | None = None
         self._evaluations: list[tuple[AnyBasis, Any]] = []
         self.factorisations = 0
@@ -200,20 +212,40 @@ class Parametric:
         check_inside(problem, x)
         x = problem.domain.wrapped(x)
         parts, watch = self._discretised(problem), Stopwatch()
-        system = way(parts.basis).assemble(problem, parts)
+        linear = problem if problem.linear else self._linearised(problem, parts, theta)
+        system = way(parts.basis).assemble(linear, parts)
         ready = way(parts.basis).factor(system, parts, watch)
         self.factorisations += 1
         solved = ready.solve(watch, Watching(problem, parts.basis))
         E, e = self._evaluation(problem, parts.basis, operators, x)
         data = ready.data()
         perturbed = Perturbed(
-            self.family, theta, problem, parts.basis, solved.a, tuple(places(problem, data)),
-            tuple(data), len(ready.system.right), operators, x,
+            self.family, theta, problem, linear, parts.basis, solved.a,
+            tuple(places(problem, data)), tuple(data), len(ready.system.right), operators, x,
         )  # fmt: skip
         values = (E @ solved.a).reshape(e.shape) + e
         return At(theta, problem, parts, ready, solved, E, values, perturbed)
 
+    def _linearised(self, problem: Problem, parts: Parts, theta: Array) -> Problem:
+        """The problem linearised around its solution, which Newton's method finds."""
+        known = self._last
+        near = known is not None and known.problem.domain == problem.domain
+        first = started(problem, self._state) if known is None or not near else known
+        newton = Newton(problem, parts, relaxes=not near)
+        found = newton.go(first)
+        self.factorisations += sum(step.kind != "chord" for step in newton.steps)
+        if not found.converged:
+            raise ValueError(f"there is no u at theta={spelled(theta)}: {found.reason}")
+        self._last = found.solution
+        return linearised(problem, Around(problem, found.solution))
+
     def _observed(self, problem: Problem) -> tuple[Operator, ...]:
+        for own in self.operators or ():
+            if not is_linear(classified(own, problem.domain)):
+                raise ValueError(
+                    f"of={own!r} is not linear in u: ask for what it is made of, and apply the "
+                    f"function to that, f(u(theta))"
+                )
         if self.operators is not None:
             return self.operators
         if len(problem.unknowns) > 1:
@@ -229,10 +261,12 @@ class Parametric:
         if known is not None and known.basis.decomposition.domain == problem.domain:
             return known
         if self.method.tol is None:
-            made = self.method.parts(problem)
+            with for_any_data():
+                made = self.method.parts(problem)
         elif known is None:
             check(problem, self.method.tol)
-            made = on_basis(solve_to(problem, self.method, None).basis)
+            with for_any_data():
+                made = on_basis(self._to_tolerance(problem).basis)
         else:
             raise ValueError(
                 "theta moves the domain, and tol finds a discretisation for one domain only: "
@@ -240,6 +274,15 @@ class Parametric:
             )
         self._parts = made
         return made
+
+    def _to_tolerance(self, problem: Problem) -> Solution:
+        if problem.linear:
+            return solve_to(problem, self.method, None)
+        try:
+            self._last = solve_to(problem, self.method, None, started(problem, self._state))
+        except LostError as error:
+            raise ValueError(f"there is no u at the first theta: {error}") from error
+        return self._last
 
     def _evaluation(
         self, problem: Problem, basis: AnyBasis, operators: Sequence[Operator], x: Array
@@ -313,101 +356,3 @@ def _matrix(problem: Problem, basis: AnyBasis, operator: Operator, x: Array) -> 
     every = (np.concatenate(own) for own in (values, rows, columns))
     value, row, column = every
     return scipy.sparse.csr_array((value, (row, column)), shape=E.shape)
-
-
-# --- what JAX knows
-
-
-value_p = Primitive("tessella_value")
-"""theta -> u; computed on the host, where JAX does not look."""
-
-derivative_p = Primitive("tessella_derivative")
-"""(theta, v) -> J v, or J^T v if `back`; v may be several, (..., p), and so is what it returns."""
-
-
-def _ends(own: Parametric, theta: Any, back: bool) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """The shapes of one v and of what becomes of it."""
-    return (own.shape, theta.shape) if back else (theta.shape, own.shape)
-
-
-def _on_host(theta: Any, v: Any, *, own: Parametric, back: bool) -> Array:
-    v = np.asarray(v)
-    into, out = _ends(own, theta, back)
-    several = v.reshape(-1, *into)
-    made = (own.gradients if back else own.tangents)(np.asarray(theta), several)
-    return made.reshape(*v.shape[: v.ndim - len(into)], *out)
-
-
-def _shaped(theta: Any, v: Any, *, own: Parametric, back: bool) -> Any:
-    into, out = _ends(own, theta, back)
-    return jax.core.ShapedArray((*v.shape[: v.ndim - len(into)], *out), jnp.dtype(jnp.float64))
-
-
-def _lowered(theta: Any, v: Any, *, own: Parametric, back: bool) -> Any:
-    shape = _shaped(theta, v, own=own, back=back)
-    result = jax.ShapeDtypeStruct(shape.shape, shape.dtype)
-    call = partial(_on_host, own=own, back=back)
-    return jax.pure_callback(call, result, theta, v, vmap_method="sequential")
-
-
-def _jvp(primals: Any, tangents: Any, *, own: Parametric, back: bool) -> Any:
-    (theta, v), (theta_dot, v_dot) = primals, tangents
-    if type(theta_dot) is not ad.Zero:
-        raise NotImplementedError(
-            "u(theta) has first derivatives only: for second ones take differences of gradients"
-        )
-    made = derivative_p.bind(theta, v, own=own, back=back)
-    if type(v_dot) is ad.Zero:
-        return made, jnp.zeros_like(made)
-    return made, derivative_p.bind(theta, v_dot, own=own, back=back)
-
-
-def _transpose(cotangent: Any, theta: Any, v: Any, *, own: Parametric, back: bool) -> Any:
-    if type(cotangent) is ad.Zero:
-        return None, ad.Zero(v.aval)
-    return None, derivative_p.bind(theta, cotangent, own=own, back=not back)
-
-
-def _batch(arguments: Any, axes: Any, *, own: Parametric, back: bool) -> Any:
-    (theta, v), (theta_axis, v_axis) = arguments, axes
-    bind = partial(derivative_p.bind, own=own, back=back)
-    if theta_axis is None:
-        return bind(theta, jnp.moveaxis(v, v_axis, 0)), 0
-    theta = jnp.moveaxis(theta, theta_axis, 0)
-    if v_axis is None:
-        return jax.lax.map(lambda one: bind(one, v), theta), 0
-    return jax.lax.map(lambda pair: bind(*pair), (theta, jnp.moveaxis(v, v_axis, 0))), 0
-
-
-def _value_lowered(theta: Any, *, own: Parametric) -> Any:
-    result = jax.ShapeDtypeStruct(own.shape, jnp.float64)
-    return jax.pure_callback(own.value, result, theta, vmap_method="sequential")
-
-
-def _value_jvp(primals: Any, tangents: Any, *, own: Parametric) -> Any:
-    ((theta,), (direction,)) = primals, tangents
-    made = value_p.bind(theta, own=own)
-    if type(direction) is ad.Zero:
-        return made, jnp.zeros_like(made)
-    return made, derivative_p.bind(theta, direction, own=own, back=False)
-
-
-def _value_batch(arguments: Any, axes: Any, *, own: Parametric) -> Any:
-    theta = jnp.moveaxis(arguments[0], axes[0], 0)
-    return jax.lax.map(lambda one: value_p.bind(one, own=own), theta), 0
-
-
-value_p.def_impl(lambda theta, *, own: jnp.asarray(own.value(theta)))
-value_p.def_abstract_eval(
-    lambda theta, *, own: jax.core.ShapedArray(own.shape, jnp.dtype(jnp.float64))
-)
-ad.primitive_jvps[value_p] = _value_jvp
-batching.primitive_batchers[value_p] = _value_batch
-mlir.register_lowering(value_p, mlir.lower_fun(_value_lowered, multiple_results=False))
-
-derivative_p.def_impl(lambda *given, **how: jnp.asarray(_on_host(*given, **how)))
-derivative_p.def_abstract_eval(_shaped)
-ad.primitive_jvps[derivative_p] = _jvp
-ad.primitive_transposes[derivative_p] = _transpose
-batching.primitive_batchers[derivative_p] = _batch
-mlir.register_lowering(derivative_p, mlir.lower_fun(_lowered, multiple_results=False))

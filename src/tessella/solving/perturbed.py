@@ -1,8 +1,9 @@
 """How right-hand sides change with theta while u is held: what a tangent solves for.
 
 M(theta) a = h(theta) gives M a' = h' - M' a: data and coefficients at the points of the rows are
-differentiated by theta, times what the derivatives of u are there. On boundaries that move, the
-points move with them. JAX differentiates where it can follow problem_of (see `followed`); otherwise
+differentiated by theta, times what the derivatives of u are there. Nonlinear functions of these are
+taken as they are, and M is what they are linearised around u. On boundaries that move, the points
+move with them. JAX differentiates where it can follow problem_of (see `followed`); otherwise
 central differences do, of the tables alone, which cost no solve.
 """
 
@@ -21,9 +22,12 @@ from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis, per_field
 from tessella.overlap.factored import Data
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
-from tessella.problem.operators import Operator, Term
+from tessella.problem.linearised import derivative, in_front
+from tessella.problem.nonlinear import Nonlinear, is_linear
+from tessella.problem.operators import Composition, Operator, Scaled, Sum, Term
 from tessella.problem.problem import Ansatz, Problem
 from tessella.problem.statement import Statement
+from tessella.problem.tangents import tangents
 from tessella.solution.superposition import each_derivative
 from tessella.solving.moving import moved, turned
 from tessella.solving.restated import Restated
@@ -107,6 +111,7 @@ def _terms(problem: Problem, operator: Operator, field: str) -> list[Term]:
 class Perturbed:
     """The right-hand sides of one problem with its solution, as functions of theta.
 
+    linear    the problem, or a nonlinear one linearised around its solution
     rows      of all statements, at their points
     observed  operators whose values are asked for, and the points
     """
@@ -114,6 +119,7 @@ class Perturbed:
     family: Restated
     theta: Array
     problem: Problem
+    linear: Problem
     basis: AnyBasis
     a: Array
     rows: tuple[Place, ...]
@@ -154,9 +160,9 @@ class Perturbed:
         """The largest of all terms that rows are sums of."""
         found = 0.0
         for place, v in zip(self.rows, self.held, strict=True):
-            operator = self.problem.statements[place.number].operator
-            for f, field in enumerate(self.problem.fields):
-                own = self.problem.symbol(operator, place.x, place.normals, field)
+            operator = self.linear.statements[place.number].operator
+            for f, field in enumerate(self.linear.fields):
+                own = self.linear.symbol(operator, place.x, place.normals, field)
                 for alpha, c in own.items():
                     found = max(found, float(np.max(np.abs(place.scale * c * v[f, alpha]))))
         return found
@@ -214,7 +220,6 @@ class Perturbed:
             value = _readings(statement, self.problem.statements[place.number], x)
         else:
             value = statement.values(x)
-        value = value - stated.lift(statement.operator, x, normals)
         return value - _applied(stated, statement.operator, x, normals, v)
 
     def _change_integrals(self, stated: Problem, moves: bool, found: Array) -> None:
@@ -234,7 +239,7 @@ class Perturbed:
     def _observed(self, stated: Problem) -> Array:
         return np.stack(
             [
-                stated.lift(operator, self.at) + _applied(stated, operator, self.at, None, v)
+                _applied(stated, operator, self.at, None, v)
                 for operator, v in zip(self.observed, self._held_observed, strict=True)
             ]
         )
@@ -287,7 +292,19 @@ def _further(v: Derivatives, go: Array) -> Derivatives:
 def _applied(
     stated: Problem, operator: Operator, x: Array, normals: Array | None, v: Derivatives
 ) -> Array:
-    found = np.zeros(len(x))
+    """An operator on u, whose derivatives are held."""
+    match operator:
+        case Nonlinear():
+            keys, only = operator.keys(stated.domain.axes), stated.unknowns[0]
+            each = [derivative(stated, alpha, f or operator.field or only) for f, alpha in keys]
+            given = np.stack([_applied(stated, own, x, normals, v) for own in each])
+            return tangents(operator, stated.domain.axes, keys, given, x)[0]
+        case Sum(parts) if not is_linear(operator):
+            return np.asarray(sum(_applied(stated, own, x, normals, v) for own in parts))
+        case Scaled(_, inner) | Composition(_, inner) if not is_linear(inner):
+            front = in_front(operator, stated, x, normals)
+            return front * _applied(stated, inner, x, normals, v)
+    found = stated.lift(operator, x, normals)
     for f, field in enumerate(stated.fields):
         for alpha, c in stated.symbol(operator, x, normals, field).items():
             found += c * v[f, alpha]

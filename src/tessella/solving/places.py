@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from tessella.geometry.functions import Function
 from tessella.machine.arrays import Array
 from tessella.overlap.factored import Data
 from tessella.solving.ways import Factors
 
+OnBoundary = Callable[[Array, Array | None], Array]
+"""A function of points and, on a boundary, of the normals there."""
+
 
 class Places(NamedTuple):
-    """Where a statement's data are asked, in which places of the right-hand sides they stand, times
-    which scale, and what the ansatz takes off them."""
+    """Where a statement's data are asked, on a boundary with the normals there, in which places of
+    the right-hand sides they stand, times which scale, and what the ansatz takes off them."""
 
     points: Array
     which: np.ndarray | slice
     at: np.ndarray | slice
     scale: Array
     lift: Array
+    normals: Array | None = None
 
 
 def places_of(ready: Factors) -> dict[str, Places]:
@@ -42,26 +45,31 @@ def _placed(parts: Sequence[Data]) -> Places:
     if parts[0].which is not None:
         which = [own.which for own in parts if own.which is not None]
         return Places(parts[0].points, np.concatenate(which), at, scale, lift)
-    return Places(np.concatenate([own.points for own in parts]), slice(None), at, scale, lift)
+    x = np.concatenate([own.points for own in parts])
+    normals = [own.normals for own in parts if own.normals is not None]
+    turned = np.concatenate(normals) if normals else None
+    return Places(x, slice(None), at, scale, lift, turned)
 
 
 def right_with(
-    ready: Factors, places: Mapping[str, Places], values: Mapping[str, Function]
+    ready: Factors, places: Mapping[str, Places], values: Mapping[str, OnBoundary]
 ) -> Array:
-    """The right-hand side of a system with other functions of the points as data of some
-    statements."""
+    """The right-hand side of a system with other data of some statements."""
     found = np.array(ready.system.right)
     for name, function in values.items():
         own = places[name]
-        given = np.asarray(function(own.points))[own.which]
+        given = np.asarray(function(own.points, own.normals))[own.which]
         found[own.at] = (given - own.lift) * own.scale
     return found
 
 
-def right_of(ready: Factors, places: Mapping[str, Places], values: Mapping[str, Function]) -> Array:
+def right_of(
+    ready: Factors, places: Mapping[str, Places], values: Mapping[str, OnBoundary]
+) -> Array:
     """The right-hand side of the differences that data of some statements make to a solution."""
     found = np.zeros_like(ready.system.right)
     for name, function in values.items():
         own = places[name]
-        found[own.at] = np.asarray(function(own.points))[own.which] * own.scale
+        given = np.asarray(function(own.points, own.normals))[own.which]
+        found[own.at] = given * own.scale
     return found

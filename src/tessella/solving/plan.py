@@ -4,23 +4,28 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.scales import degrees, layers, total_degree
+from tessella.accuracy.terms import Sizes, Terms, first_terms, more_terms
 from tessella.cells.basis import CellBasis, default_features, on_cells
 from tessella.cells.fitting import off_regions, thick_enough
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import Cell
+from tessella.features.polynomials import Polynomials
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.box import Box
 from tessella.linalg.direct.nested_qr import NestedQR
-from tessella.linalg.rrqr import RRQR
+from tessella.linalg.rrqr import RRQR, Unfiltered
+from tessella.machine.schema import as_type
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.decomposition import Decomposition
-from tessella.overlap.points import Grid
+from tessella.overlap.points import GRIDDED, Grid
 from tessella.problem.problem import Problem
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA, Method, for_fields
 from tessella.solving.waves import waves_of
@@ -36,6 +41,8 @@ class Plan:
     cut: frozenset[Cell] = frozenset()
     rung: int = 0
     bandwidth: float = 1.0
+    terms: tuple[Terms, ...] = ()
+    """In many dimensions the polynomials of every unknown, on one subdomain."""
 
     @property
     def subdomains(self) -> tuple[int, ...]:
@@ -48,14 +55,43 @@ class Plan:
 
     @property
     def features(self) -> int:
+        if self.terms:
+            return max(map(len, self.terms))
         return tuning.FEATURES[len(self.subdomains)][self.rung]
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        slabs = [own if isinstance(own, int) else list(own) for own in self.slabs]
+        cut = sorted(list(cell) for cell in self.cut)
+        return {
+            **{"slabs": slabs, "cut": cut, "rung": self.rung, "bandwidth": self.bandwidth},
+            "terms": [[list(term) for term in own] for own in self.terms],
+        }
+
+    @classmethod
+    def of(cls, described: dict[str, Any]) -> Plan:
+        """The other way."""
+        slabs = as_type(tuple[int | tuple[float, ...], ...], described["slabs"], "slabs")
+        cut = as_type(tuple[tuple[int, ...], ...], described["cut"], "cut")
+        rung = as_type(int, described["rung"], "rung")
+        bandwidth = as_type(float, described["bandwidth"], "bandwidth")
+        terms = as_type(tuple[tuple[tuple[int, ...], ...], ...], described["terms"], "terms")
+        return cls(slabs, frozenset(cut), rung, bandwidth, terms)
 
     def work(self, new: float = 1.0) -> float:
         """Relative cost: a dense elimination per subdomain, of which a share is new, and one of the
         data on the largest separator, which is most of the work in three dimensions."""
+        if self.terms:
+            return float(sum(map(len, self.terms))) ** 3
         d, J, C = len(self.slabs), self.count, float(self.features)
         across = 1 - 1 / d
         return new * J * C**3 + (5 * C**across * J**across) ** 3
+
+    @property
+    def richest(self) -> bool:
+        """Whether no rung is left."""
+        return not self.terms and self.richer() is None
 
     def richer(self, rungs: int = tuning.STRIDE) -> Plan | None:
         top = len(tuning.FEATURES[len(self.subdomains)]) - 1
@@ -70,10 +106,32 @@ class Plan:
         )
         return dataclasses.replace(self, slabs=split)
 
+    def grown(self, known: Sequence[Sizes]) -> Plan:
+        """More polynomials, chosen by what all contribute that have been tried."""
+        count = round(tuning.MORE_TERMS * self.features)
+        return dataclasses.replace(self, terms=tuple(more_terms(own, count) for own in known))
+
     def tiled(self, tiling: Tiling) -> Plan:
         """The same with other subdomains."""
         slabs = tuple(own if isinstance(own, int) else tuple(own) for own in tiling.described)
         return dataclasses.replace(self, slabs=slabs, cut=tiling.cut)
+
+
+class Steps(NamedTuple):
+    """A way through time: the cells of one slab, and its length."""
+
+    plan: Plan
+    length: float
+
+    @property
+    def described(self) -> dict[str, Any]:
+        """As JSON holds it."""
+        return {"plan": self.plan.described, "length": self.length}
+
+    @classmethod
+    def of(cls, described: dict[str, Any]) -> Steps:
+        """The other way."""
+        return cls(Plan.of(described["plan"]), as_type(float, described["length"], "length"))
 
 
 def first_plan(problem: Problem, pieces: int = 1) -> Plan:
@@ -81,8 +139,11 @@ def first_plan(problem: Problem, pieces: int = 1) -> Plan:
     along the longest axis (four on a line, and on a shape in the plane), in proportion along the
     others, and two along a periodic one. At the ends of an axis where the operator makes layers,
     slabs are halved until the last one resolves them. Data are looked at in so many `pieces` of the
-    domain along every axis."""
+    domain along every axis. In more than three dimensions there is one subdomain."""
     domain = problem.domain
+    if domain.dimension > GRIDDED:
+        each = first_terms(domain.dimension)
+        return Plan((1,) * domain.dimension, terms=(each,) * len(problem.fields))
     sides = domain.upper - domain.lower
     d = len(sides)
     start = (tuning.FEWEST if isinstance(domain, Box) else tuning.FEWEST_ON_SHAPES)[d]
@@ -113,8 +174,12 @@ def overdetermined(problem: Problem) -> bool:
 def planned(problem: Problem, plan: Plan, method: Method) -> Parts:
     """What a plan solves with: cells, or overlapping subdomains where more equations hold than
     there are unknowns. What such equations say together about a wall without conditions is known to
-    the least squares of the whole, and to no cell."""
+    the least squares of the whole, and to no cell. In many dimensions
+    polynomials on one subdomain."""
     domain = problem.domain
+    if plan.terms:
+        whole, each = Decomposition(domain, 1), map(Polynomials.of, plan.terms)
+        return on_basis(for_fields(problem, lambda seed: Basis(whole, next(each), seed), method))
     if overdetermined(problem):
         blended = RandomFeatures(plan.features, scale=plan.bandwidth * tuning.BLENDED_SCALE)
         cover = Decomposition(domain, plan.subdomains)
@@ -129,6 +194,8 @@ def planned(problem: Problem, plan: Plan, method: Method) -> Parts:
 
 def on_basis(basis: AnyBasis) -> Parts:
     """What `tol` solves with on a basis it has chosen."""
+    if basis.features.function.separable:
+        return Parts(basis, Grid(2.0), Unfiltered(), NestedQR())
     if not on_cells(basis):
         return Parts(basis, Grid(3.0), RRQR(1e-12), NestedQR())
     return Parts(basis, Grid(CELL_POINTS), RRQR(CELL_SIGMA))

@@ -17,10 +17,10 @@ import numpy as np
 
 from tessella.cells.rows import operator_sizes
 from tessella.machine.arrays import Array
-from tessella.problem.nonlinear import Around, linearised
+from tessella.problem.linearised import Around, linearised
 from tessella.problem.operators import Operator, Scaled, Sum
 from tessella.problem.problem import Equation, Problem
-from tessella.problem.statement import Applied
+from tessella.problem.statement import Applied, TooLargeError
 from tessella.problem.tangents import NotDifferentiableError
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def relaxed(newton: Newton, start: Applied) -> Applied | None:
             speed = rate * size
             rate *= float(np.clip(speed / last, FASTEST, SLOWEST)) if speed < last else 1.0
             last = speed
-    except NotDifferentiableError:
+    except (NotDifferentiableError, TooLargeError):
         pass
     return None
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -43,8 +44,8 @@ class Shape:
 class Restated:
     """problem_of(theta) at any theta: checked in full once, then only what may change."""
 
-    def __init__(self, problem_of: Callable[[Any], Problem]) -> None:
-        self.problem_of = problem_of
+    def __init__(self, problem_of: Callable[[Any], Problem], door: str = "parametric") -> None:
+        self.problem_of, self.door = problem_of, door
         self.shape: Shape | None = None
         self.first: Problem | None = None
         self._lock = threading.Lock()
@@ -74,25 +75,33 @@ class Restated:
         found = topology(domain)
         if found != self._topology:
             raise ValueError(
-                f"theta={_spelled(numbers)} changes the domain's topology, from "
+                f"theta={spelled(numbers)} changes the domain's topology, from "
                 f"{_told(self._topology)} to {_told(found)}: u does not depend on theta "
                 f"smoothly there, so bound theta to keep it"
             )
 
     def _asked(self, numbers: Any) -> Problem:
         assert self.shape is not None
-        found = self.problem_of(self.shape.theta(numbers))
+        with self._named(numbers):
+            found = self.problem_of(self.shape.theta(numbers))
         if not isinstance(found, Problem):
             raise TypeError(
                 f"problem_of(theta) must return a Problem, got {found!r}: is a return missing?"
             )
-        if not found.linear:
-            raise ValueError(
-                f"parametric() and identify() take linear problems so far, and {found.name!r} is "
-                f"nonlinear: solve() for every theta, from the last solution by start=, and fit "
-                f"by scipy.optimize.least_squares"
-            )
         return found
+
+    @contextmanager
+    def _named(self, numbers: Any) -> Iterator[None]:
+        """An error of problem_of with the door that asked for theta; where JAX follows theta, JAX's
+        own."""
+        try:
+            yield
+        except Exception as error:
+            if not isinstance(numbers, np.ndarray):
+                raise
+            said = f"problem_of({spelled(numbers)}) fails in {self.door}(), {_reason(error)}"
+            kind = type(error) if isinstance(error, ValueError | TypeError) else RuntimeError
+            raise kind(said) from error
 
     def followed(self, numbers: Any) -> Problem:
         """Statements for numbers that JAX follows."""
@@ -110,7 +119,7 @@ class Restated:
         ):
             if own != other:
                 raise ValueError(
-                    f"problem_of({_spelled(numbers)}) has other {what} than before, {other} in "
+                    f"problem_of({spelled(numbers)}) has other {what} than before, {other} in "
                     f"place of {own}: theta may change numbers, functions and sizes only"
                 )
         made = copy.copy(first)
@@ -120,11 +129,16 @@ class Restated:
         return made
 
 
+def _reason(error: Exception) -> str:
+    told = str(error) if isinstance(error, ValueError | TypeError) else repr(error)
+    return told or type(error).__name__
+
+
 def _names(problem: Problem) -> list[str]:
     return [statement.name for statement in problem.statements]
 
 
-def _spelled(numbers: Array) -> str:
+def spelled(numbers: Array) -> str:
     some = ", ".join(f"{x:.6g}" for x in numbers[:6])
     return f"[{some}{', ...' if len(numbers) > 6 else ''}]"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from tessella.accuracy.estimate import disagreement
@@ -17,9 +18,11 @@ from tessella.problem.problem import Problem
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import run
+from tessella.solving.checkpoint import Checkpoint, opened
 from tessella.solving.continuation import Continuation, ProblemOf, check_family, check_values
+from tessella.solving.iterating import iterate
 from tessella.solving.method import Method, check_problem, with_choices
-from tessella.solving.newton import GIVEN_UP, LostError, iterate
+from tessella.solving.newton import GIVEN_UP, LostError
 from tessella.solving.starts import started
 from tessella.solving.stepping import in_slabs, step_to
 from tessella.solving.tolerance import check, solve_to
@@ -33,6 +36,7 @@ def solve(
     start: Any = None,
     continuation: tuple[str, Sequence[float]] | None = None,
     progress: Shown = None,
+    checkpoint: str | Path | None = None,
     **choices: Any,
 ) -> Solution | Marched:
     """Solve a PDE with filtered random features.
@@ -61,6 +65,11 @@ def solve(
     (steps, 0, estimated error) on the way to a tolerance. Side by side the unknowns of an iteration
     are what is exchanged, so no error is tracked while it runs.
 
+    With a folder as `checkpoint` every finished step on the way to a tolerance is kept there, and
+    the same call goes on from the last of them, whatever ended it: a kill, a full disk, patience.
+    Seconds that earlier runs have spent on these steps count as spent. A folder of another problem
+    or of other choices is refused.
+
     >>> import tessella as ts
     >>> line = ts.Box(x=(0, 1))
     >>> problem = ts.Problem(line, ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
@@ -71,6 +80,11 @@ def solve(
     0.25
     """
     chosen = Method.of(choices, "solve", method)
+    if checkpoint is not None and (chosen.tol is None or continuation is not None):
+        raise ValueError(
+            f"checkpoint={str(checkpoint)!r} keeps the steps to a tolerance, and there are none: "
+            f"leave it out, or name tol without continuation; march() keeps slabs"
+        )
     if continuation is not None:
         name, values = check_values(continuation)
         check_family(problem, name, "solve(..., continuation=...)")
@@ -82,22 +96,27 @@ def solve(
     if start is not None and problem.linear:
         raise ValueError("start is for nonlinear problems, and this one is linear: leave it out")
     with attended(progress) as show:
-        return _solved(problem, chosen, start, show)
+        return _solved(problem, chosen, start, show, checkpoint)
 
 
 def _solved(
-    problem: Problem, method: Method, start: Any, progress: Progress | None
+    problem: Problem,
+    method: Method,
+    start: Any,
+    progress: Progress | None,
+    checkpoint: str | Path | None = None,
 ) -> Solution | Marched:
     first = None if problem.linear else started(problem, start)
     if first is not None and method.tol is None:
         return iterate(problem, method, first, progress)
     if method.tol is not None:
         check(problem, method.tol)
+        kept = opened(checkpoint, "solve", problem, method, first)
         soft = in_slabs(problem)
         if soft is not None:
-            return _march_to(problem, soft, method, progress)
+            return _march_to(problem, soft, method, progress, kept)
         try:
-            return solve_to(problem, method, progress, first)
+            return solve_to(problem, method, progress, first, kept)
         except LostError as error:
             return _kept(problem, method, error)
     return run(
@@ -141,12 +160,16 @@ def _one_of_several(
 
 
 def _march_to(
-    problem: Problem, soft: Problem, method: Method, progress: Progress | None
+    problem: Problem,
+    soft: Problem,
+    method: Method,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None,
 ) -> Marched:
     """Slab by slab to a tolerance; `soft` is the problem without an ansatz."""
     watch = Stopwatch()
     with on_the_cpu(True), single_threaded_blas():
-        marched, met, reason = step_to(soft, method, progress)
+        marched, met, reason = step_to(soft, method, progress, checkpoint)
     met = met and not leaves_open(soft)
     remarks = (
         missing_conditions(soft),

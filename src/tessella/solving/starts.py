@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tessella.problem.nonlinear import derivatives_of, nonlinear_leaves
+from tessella.problem.linearised import derivatives_of
+from tessella.problem.nonlinear import nonlinear_leaves
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied
 from tessella.problem.states import Guess
@@ -49,9 +50,10 @@ def started(problem: Problem, start: Any) -> Applied:
             raise ValueError(f"start of {name!r} must be finite, got {own!r}")
     guess = Guess(problem, {name: given.get(name, 0.0) for name in problem.unknowns})
     few = problem.domain.scatter(8, np.random.default_rng(0))
+    normals = np.tile(np.eye(len(problem.domain.axes))[0], (len(few), 1))
     for leaf in nonlinear_leaves(problem):
         try:
-            derivatives_of(guess, problem, leaf, leaf.keys(problem.domain.axes), few)
+            derivatives_of(guess, problem, leaf, leaf.keys(problem.domain.axes), few, normals)
         except (TypeError, ValueError) as error:
             raise type(error)(f"start fails, {error}") from error
     return guess

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from typing import NamedTuple
+from contextlib import AbstractContextManager
 
 import numpy as np
 
@@ -27,17 +27,22 @@ from tessella.linalg.iterative.iteration import Progress
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.progress import inner
+from tessella.machine.schema import as_type
 from tessella.machine.stopwatch import Stopwatch
+from tessella.machine.threads import OutOfTimeError, until
+from tessella.overlap.points import GRIDDED
 from tessella.problem.hard import stated
-from tessella.problem.nonlinear import Around, linearised
+from tessella.problem.linearised import Around, linearised
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import TIME, at_start, slab_problem
 from tessella.solution.marched import Marched
 from tessella.solution.report import Step
+from tessella.solving.checkpoint import Checkpoint, Record
 from tessella.solving.march import finished, marches
 from tessella.solving.method import PATIENCE, Method
 from tessella.solving.newton import LostError
-from tessella.solving.plan import Plan, first_plan, planned
+from tessella.solving.plan import Plan, Steps, first_plan, planned
+from tessella.solving.track import Bounds
 from tessella.solving.walk import ENDS, Trial, Walk
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
@@ -80,16 +85,9 @@ WORTH_MORE, PATIENT = 1.5, 1
 the last ones."""
 
 
-class Steps(NamedTuple):
-    """A way through time: the cells of one slab, and its length."""
-
-    plan: Plan
-    length: float
-
-
 def in_slabs(problem: Problem) -> Problem | None:
     """The problem as it is marched, if that pays and it can be; else None."""
-    if problem.domain.axes[-1] != TIME:
+    if problem.domain.axes[-1] != TIME or problem.domain.dimension > GRIDDED:
         return None
     soft = stated(problem)
     if soft is None or not marches(soft):
@@ -101,21 +99,27 @@ def in_slabs(problem: Problem) -> Problem | None:
     duration = _duration(soft)
     if not oscillates:
         fading, _ = turning_rate(soft, _data_wavenumbers(soft))
-        return soft if fading * duration > STIFF and soft.domain.dimension <= 3 else None
+        return soft if fading * duration > STIFF else None
     waves = waves_of(soft, Tiling(soft.domain, plan.subdomains), plan.features)
     return soft if waves or duration / _length(soft, plan, rate) > FEWEST - 1 else None
 
 
 def step_to(
-    problem: Problem, method: Method, progress: Progress | None
+    problem: Problem,
+    method: Method,
+    progress: Progress | None,
+    checkpoint: Checkpoint | None = None,
 ) -> tuple[Marched, bool, str]:
-    """March to the tolerance: the solution, whether it is met, and why it ended."""
+    """March to the tolerance: the solution, whether it is met, and why it ended. Slabs that are
+    finished are kept in a checkpoint, and found there by another run."""
     assert method.tol is not None
     stepping = _Stepping if problem.linear else _Adapting
     way, before = stepping(problem, method, progress), math.inf
     whole: Marched | None = None
+    number = 0
     while True:
-        marched = way.march()
+        number, begun = number + 1, way.spent()
+        marched = way.march(None if checkpoint is None else checkpoint.within(f"march{number}"))
         report = marched.report
         estimate, early = report.estimate_in(method.norm), report.stopped_early
         if estimate is None or early:
@@ -130,17 +134,17 @@ def step_to(
                 f"estimated error {estimate:.1e} <= tol = {method.tol:.1e} until t = {reached:g}"
             )
             return marched, True, reason
-        if way.least or estimate > before / WORTH_MORE:
+        over = way.spent() > way.patience
+        if not over and (way.least or estimate > before / WORTH_MORE):
             reason = (
                 f"the estimated error stays at {estimate:.1e} with finer cells and slabs: the "
                 f"solution is not smooth, or equation and conditions contradict each other"
             )
             return marched, False, reason
         before = estimate
-        took = processes.agreed("seconds", marched.report.seconds["total"])
-        if way.spent() + took > way.patience:
+        if over or 2 * way.spent() - begun > way.patience:
             reason = (
-                f"the estimated error has grown to {estimate:.1e} by the end; "
+                f"the estimated error is {estimate:.1e} at the end; "
                 f"{way.spent():.0f} of {way.patience:.0f} s are spent; raise `patience`"
             )
             return marched, False, reason
@@ -171,18 +175,28 @@ class _Stepping:
         self.last_plan: Plan | None = None
         self.kept: Steps | None = None
         """Of the slab before."""
+        self.slow = 0
+        """Attempts at a slab in a row that gained little."""
         self.least = 0.0
         """What some slab loses at the least; 0 if all can lose as little as they should."""
+        self.found: tuple[Plan, Bounds, Parts] | None = None
+        """The cells of the last slab that an earlier run has kept."""
 
     def spent(self) -> float:
         return processes.agreed("seconds", time.perf_counter() - self.started)
 
-    def march(self) -> Marched:
+    def march(self, checkpoint: Checkpoint | None) -> Marched:
         """From the start to the end, or as far as patience lasts."""
         watch, steps, t, t_end = Stopwatch(), self.first, self.low, self.high
         method = Method(test_grid=self.method.test_grid, estimate=True)
         walk = Walk(self.problem, method, inner(self.progress))
         self.kept, self.least, reason, advice = None, 0.0, f"reached t = {t_end:g}", ""
+        last = None
+        while checkpoint is not None and (record := checkpoint.read(len(walk.figures))) is not None:
+            t, steps = self.recall(walk, record)
+            last = record
+        if last is not None and walk.fine.parts is not None and t < t_end:
+            walk.resume(last, walk.fine.parts)
         while t < t_end:
             try:
                 trial, steps = self.slab(walk, t, steps)
@@ -192,7 +206,11 @@ class _Stepping:
                 break
             if len(walk.figures) == 1:
                 self.first = steps
-            t = trial.bounds[1]
+            t, plan = trial.bounds[1], steps.plan
+            steps = self.following(walk, steps, trial)
+            if checkpoint is not None:
+                own = self.record(walk, trial, plan, steps)
+                checkpoint.write(len(walk.figures) - 1, own, *walk.record())
             left = math.ceil((t_end - t) / steps.length - 1e-9)
             if self.progress is not None:
                 done = len(walk.figures)
@@ -200,7 +218,6 @@ class _Stepping:
             if self.spent() > self.patience and t < t_end:
                 reason, advice = f"out of patience at t = {t:g}", "raise `patience`"
                 break
-            steps = self.following(walk, steps, trial)
         planned = len(walk.figures) + (t < t_end)
         marched = finished(walk, self.problem, planned, reason, advice, watch)
         report = dataclasses.replace(
@@ -208,38 +225,86 @@ class _Stepping:
         )
         return dataclasses.replace(marched, report=report)
 
+    def record(self, walk: Walk, trial: Trial, plan: Plan, following: Steps) -> Record:
+        """What the slab after this one goes on from, beside what the walk knows: the cells of this
+        one and where they were planned, the steps that follow, and what was learnt."""
+        domain = trial.parts.basis.decomposition.domain
+        assert self.kept is not None
+        header = {
+            "plan": plan.described,
+            "planned": domain.bounds[domain.axis_index(TIME)],
+            "current": walk.fine.parts is trial.parts,
+            "following": following.described,
+            "first": self.first.described,
+            "kept": self.kept.described,
+            "least": self.least,
+            "steps": [dataclasses.asdict(step) for step in self.steps],
+            "spent": self.spent(),
+        }
+        return Record(header, {})
+
+    def recall(self, walk: Walk, record: Record) -> tuple[float, Steps]:
+        """A slab that an earlier run has kept; where the next one begins, and its steps."""
+        own = record.header
+        plan, bounds = Plan.of(own["plan"]), as_type(Bounds, own["planned"], "planned")
+        if self.found is None or self.found[:2] != (plan, bounds):
+            parts = planned(slab_problem(self.blind, bounds), plan, self.method)
+            self.found = plan, bounds, parts
+        walk.recall(record, self.found[2])
+        walk.fine.parts, self.last_plan = (self.found[2], plan) if own["current"] else (None, None)
+        self.first, self.kept = Steps.of(own["first"]), Steps.of(own["kept"])
+        self.least = as_type(float, own["least"], "least")
+        self.steps = list(as_type(tuple[Step, ...], own["steps"], "steps"))
+        self.started = time.perf_counter() - as_type(float, own["spent"], "spent")
+        return walk.end, Steps.of(own["following"])
+
     def slab(self, walk: Walk, t: float, steps: Steps) -> tuple[Trial, Steps]:
         """The slab that starts at t, with cells that are enough for it: those of the slab before
         if longer steps are not, richer ones then, and smaller ones; the best, if none are."""
         best: tuple[float, Trial, Steps] | None = None
-        slow = 0
+        self.slow = 0
         before = self.kept
         while True:
             try:
-                trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
+                with self.in_time(best is not None or bool(walk.figures)):
+                    trial = walk.attempt(self.bounds(t, steps), self.parts(t, steps, walk))
             except LostError:
                 steps = self.not_too_short(Steps(steps.plan, (self.bounds(t, steps)[1] - t) / 2))
                 continue
+            except OutOfTimeError:
+                if best is None:
+                    raise
+                return self.given_up(best)
             lost = trial.lost * walk.part(trial)
             may = self.allowance(walk, t, steps) * (LENIENT if walk.figures else 1.0)
             if not walk.figures or lost > may:
                 self.note(steps, trial)
             if best is None or lost < best[0]:
-                slow = 0 if best is None or lost < best[0] / WORTH_MORE else slow + 1
+                gained = best is None or lost < best[0] / WORTH_MORE
+                self.slow = 0 if gained else self.slow + 1
                 best = lost, trial, steps
             else:
-                slow += 1
+                self.slow += 1
             if lost <= may:
                 self.kept = steps
                 return trial, steps
             if before is not None and before.length < steps.length:
                 steps, before = before, None
                 continue
-            if slow > PATIENT or self.spent() > self.patience:
-                self.least = WORTH_MORE * best[0]
-                self.kept = best[2]
-                return best[1:]
+            if self.slow > PATIENT or self.spent() > self.patience:
+                return self.given_up(best)
             steps = self.not_too_short(self.finer(steps, trial, lost, may))
+
+    def in_time(self, something: bool) -> AbstractContextManager[None]:
+        """Inside, what takes longer than patience lasts is ended, if there is something to keep."""
+        timed = something and processes.alone()  # others would wait for what was ended
+        return until(self.started + self.patience if timed else math.inf)
+
+    def given_up(self, best: tuple[float, Trial, Steps]) -> tuple[Trial, Steps]:
+        """The best slab, though it loses more than it may."""
+        lost, trial, self.kept = best
+        self.least = WORTH_MORE * lost
+        return trial, self.kept
 
     def not_too_short(self, steps: Steps) -> Steps:
         if steps.length >= SHORTEST * (self.high - self.low):
@@ -371,19 +436,23 @@ class _Adapting(_Stepping):
 
     def finer(self, steps: Steps, trial: Trial, lost: float, may: float) -> Steps:
         """Richer cells if those are enough, shorter slabs if the solution changes too fast in them,
-        smaller cells where it is poor."""
+        smaller cells where it is poor. Where these gained little, richer ones all the same: near a
+        kink all solutions miss as much of the equation, and only a better poor one can tell how
+        good the other is."""
         plan, d = steps.plan, len(steps.plan.slabs)
         ladder, gain = tuning.FEATURES[d], self._gain(steps, trial)
         for rung in range(plan.rung + 1, len(ladder)):
             more = ladder[rung] ** (1 / d) - plan.features ** (1 / d)
-            if ladder[rung] <= tuning.RICHEST[d] and lost * math.exp(-gain * more) <= may / 2:
+            enough = lost * math.exp(-gain * more) <= may / 2
+            enough |= self.slow > 0 and ladder[rung] >= AT_ONCE * plan.features
+            if ladder[rung] <= tuning.RICHEST[d] and enough:
                 return Steps(dataclasses.replace(plan, rung=rung), steps.length)
         solution, time_axis = trial.solution, d - 1
         axes, tiling = coarse_axes(solution), solution.basis.decomposition
         length = steps.length / 2 if time_axis in axes else steps.length
         space = tuple(axis for axis in axes if axis != time_axis)
         if space:
-            assert isinstance(tiling, Tiling)
+            assert isinstance(tiling, Tiling) and trial.seen is not None
             found = split(tiling, in_cells(solution, trial.seen.rows), space)
             plan = plan.finer(space) if found is None else plan.tiled(found)
         return Steps(plan, length)

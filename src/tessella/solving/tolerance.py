@@ -5,7 +5,8 @@ The first has as many subdomains along each axis as the data and the operator as
 `resolution`). More features per subdomain are tried first, because smooth solutions gain decades
 from them; where they gain little the structure is finer than the subdomains, and those are split
 where the solution is poor (see `marking`). Nothing here reads `problem.exact`: it works on a copy
-without it.
+without it. In more than three dimensions there is one subdomain, and polynomials on it are added by
+what others contribute (see `terms`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import time
-from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass
 from numbers import Real
@@ -30,42 +30,44 @@ from tessella.accuracy.estimate import (
     disagreement,
     look,
     own_rows,
+    spreads,
     unmet,
 )
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.marking import coarse_axes, split
+from tessella.accuracy.terms import sizes
 from tessella.cells.shelf import Shelf
 from tessella.cells.tiling import Tiling
+from tessella.geometry.functions import Orders
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine import processes
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import OutOfTimeError, single_threaded_blas, until
-from tessella.overlap.points import Rows
+from tessella.overlap.basis import AnyBasis
+from tessella.overlap.points import GRIDDED, Rows
 from tessella.problem.determined import (
     asks_for_much,
     contradictions,
     leaves_open,
     missing_conditions,
 )
-from tessella.problem.nonlinear import Around, linearised, typical
+from tessella.problem.linearised import Around, linearised, typical
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied
 from tessella.solution.report import Step, error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.algorithm import run
+from tessella.solving.checkpoint import Checkpoint, Engine, Keeping, Took
+from tessella.solving.iterating import Iterating, around_itself
 from tessella.solving.method import LARGEST, MEAN, PATIENCE, Method
-from tessella.solving.newton import Iterating, LostError
+from tessella.solving.newton import LostError
 from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 
 
 def _cut_alike(one: Solution, other: Solution) -> bool:
     return one.basis.decomposition == other.basis.decomposition
-
-
-Engine = Callable[[Problem, Plan], Solution]
-"""Solves the problem with a plan."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +79,8 @@ class Refined:
     steps: tuple[Step, ...]
     met: bool
     reason: str
+    zero: tuple[str, ...] = ()
+    """Unknowns that are nothing but rounding."""
 
 
 def refine(
@@ -105,7 +109,8 @@ def refine(
         }
         reason = why.get(type(error), f"no finer: {error}")
     if walk.met:
-        return Refined(walk.best, walk.errors, tuple(walk.steps), True, walk.reached())
+        told = (True, walk.reached(), walk.zero)
+        return Refined(walk.best, walk.errors, tuple(walk.steps), *told)
     return Refined(*walk.surest(), tuple(walk.steps), False, reason)
 
 
@@ -140,10 +145,10 @@ def check(problem: Problem, tol: float) -> None:
                 f"constant: add a condition on its value, e.g. Dirichlet on one face, "
                 f"or MeanZero()"
             )
-    if problem.domain.dimension not in tuning.FEATURES:
+    if problem.domain.dimension > GRIDDED and problem.domain.periodic:
         raise ValueError(
-            f"tol works in 1, 2 and 3 dimensions (time counts), got {problem.domain.dimension}: "
-            f"choose subdomains and features yourself"
+            f"tol works with periodic axes in 1, 2 and 3 dimensions (time counts), got "
+            f"{problem.domain.dimension}: choose subdomains and features yourself"
         )
 
 
@@ -195,6 +200,8 @@ class _Walk:
         self.zero: tuple[str, ...] = ()
         """Where data may contradict each other: which part of a statement every step missed most,
         and of which one."""
+        self.tried: list[dict[Orders, float]] = []
+        """In many dimensions, how much all polynomials contribute, by unknown."""
         self.compiling = self.rate = 0.0
         """Of the last solve: seconds for compilation, and for a unit of work besides."""
 
@@ -210,10 +217,11 @@ class _Walk:
     def go(self) -> str:
         """Refine until the tolerance is met; else the reason why not."""
         plan = self._begun(first_plan(self.sample or self.problem))
-        tuned, smooth = False, True
+        tuned, smooth, never = False, True, leaves_open(self.problem)
         while not self.met:
-            richer = plan.richer(self._rungs()) if smooth else None
-            following = richer or self._finer(plan)
+            if never and len(self.steps) > 1:
+                return ""  # no discretisation settles what conditions leave open
+            following, change = self._following(plan, smooth)
             if self.slow >= tuning.TIMES:
                 return self._stalled()
             if contradiction := self._contradiction():
@@ -221,12 +229,18 @@ class _Walk:
             expected = self.compiling + self.rate * following.work()
             if expected > tuning.HOPELESS * (self.patience - self._spent()):
                 return self.doubt() or self.impatient(expected)
-            gain = self._take(following, "features" if richer else "subdomains")
+            try:
+                gain = self._take(following, change)
+            except LostError:
+                if change != "features" or following.terms:
+                    raise
+                smooth = False  # Newton's method may do with smaller subdomains.
+                continue
             plan = following
             self.slow = self.slow + 1 if gain < tuning.STALLED else 0
             smooth = gain >= tuning.WORTH
-            exhausted = not tuned and plan.richer() is None and not self.met
-            if smooth and ((self.met and self.far) or exhausted):
+            exhausted = not tuned and plan.richest and not self.met
+            if smooth and not plan.terms and ((self.met and self.far) or exhausted):
                 plan, tuned = self._tuned(plan), True
         return ""
 
@@ -237,7 +251,7 @@ class _Walk:
                 self._take(plan, "start")
                 return plan
             except LostError:
-                if self._spent() > self.patience / 4:
+                if plan.terms or self._spent() > self.patience / 4:
                     raise
                 plan = plan.finer(tuple(range(len(plan.slabs))))
         self._take(plan, "start")
@@ -259,6 +273,13 @@ class _Walk:
             f"out of patience: the next step would take about {expected:.0f} s, {spent:.0f} of "
             f"{given:.0f} s are spent; raise `patience`"
         )
+
+    def _following(self, plan: Plan, smooth: bool) -> tuple[Plan, str]:
+        """More features if they have been worth it, else more subdomains; and which it is."""
+        if plan.terms:
+            return plan.grown(self.tried), "features"
+        richer = plan.richer(self._rungs()) if smooth else None
+        return (richer, "features") if richer else (self._finer(plan), "subdomains")
 
     def _finer(self, plan: Plan) -> Plan:
         """More subdomains along the axes that need them, and there where the solution is poor.
@@ -311,6 +332,11 @@ class _Walk:
             with until(self.started + self.patience if timed else math.inf):
                 solution = self.last = self.engine(self.problem, plan)
             found = self._judge(solution)
+        earlier = self.engine.earlier if isinstance(self.engine, Keeping) else Took()
+        self.started -= earlier.total
+        if plan.terms:
+            before = self.tried or [{} for _ in plan.terms]
+            self.tried = [old | new for old, new in zip(before, sizes(solution), strict=True)]
         if change != "bandwidth":
             self.by_structure = self.errors or Errors(0.0, 0.0)
         elif not solution.basis.decomposition.equal and self.errors is not None:
@@ -323,8 +349,9 @@ class _Walk:
         report, took = solution.report, watch.total()
         distinct, reused = report.distinct_subdomains or 0, report.reused_subdomains or 0
         work = plan.work(1 - reused / max(distinct, 1))
-        self.compiling = processes.agreed("seconds", took["compile"])
-        self.rate = processes.agreed("seconds", took["step"]) / work
+        spent = took["step"] + earlier.total - earlier.compile
+        self.compiling = processes.agreed("seconds", took["compile"] + earlier.compile)
+        self.rate = processes.agreed("seconds", spent) / work
         unknowns = report.columns + (report.traces or 0)
         self.steps.append(
             Step(
@@ -336,7 +363,7 @@ class _Walk:
                 found.residual,
                 found.difference if self.steps else None,
                 self.estimate,
-                took["total"],
+                took["total"] + earlier.total,
                 distinct,
                 reused,
                 plan.count,
@@ -361,6 +388,10 @@ class _Walk:
         same = found.difference == 0 and found.residual == found.other_residual > 0
         if not same and (found.gain > 1 or span < self.span):
             errors = found.errors
+            if self.tried:
+                better = self.seen if found.gain > 1 else self.best_seen
+                part = tuning.RESIDUAL * unmet(better)[0]
+                errors = errors.at_least(Errors(part, part))
             if self.errors is not None and not self.far:
                 fall = (found.share if found.gain > 1 else 1.0) / tuning.ALIKE
                 errors = errors.at_least(self.errors.times(fall))
@@ -414,10 +445,15 @@ class _Walk:
 
 
 def solve_to(
-    problem: Problem, method: Method, progress: Progress | None, start: Applied | None = None
+    problem: Problem,
+    method: Method,
+    progress: Progress | None,
+    start: Applied | None = None,
+    checkpoint: Checkpoint | None = None,
 ) -> Solution:
     """Refine to a tolerance; only then is the exact solution, if any, looked at. A nonlinear
-    problem is solved from a start."""
+    problem is solved from a start. Steps that are finished are kept in a checkpoint, and found
+    there by another run."""
     assert method.tol is not None
     patience = PATIENCE if method.patience is None else method.patience
     watch = Stopwatch()
@@ -432,13 +468,27 @@ def solve_to(
                 return iterating(blind, plan)
             return run(blind, planned(blind, plan, method), shelf=shelf)
 
+    def again(blind: Problem, solution: Solution) -> Solution:
+        if iterating is None:
+            return solution
+        iterating.state = solution
+        return around_itself(blind, solution)
+
+    def basis_of(blind: Problem, plan: Plan) -> AnyBasis:
+        return planned(blind, plan, method).basis
+
+    solver: Engine = engine
+    if checkpoint is not None:
+        solver = Keeping(engine, checkpoint, basis_of, again)
+
     if problem.exact_function is not None:
         few = problem.domain.scatter(2, np.random.default_rng(method.seed or 0))
         problem.exact_values(few)  # shows a bad one before the work
-    quiet = nullcontext() if overdetermined(problem) else single_threaded_blas()
+    whole = overdetermined(problem) or problem.domain.dimension > GRIDDED
+    quiet = nullcontext() if whole else single_threaded_blas()
     with watch.phase("solve"), on_the_cpu(True), quiet:
         sample = None if start is None else linearised(problem, Around(problem, start))
-        found = refine(problem, method.tol, engine, patience, progress, method.norm or MEAN, sample)
+        found = refine(problem, method.tol, solver, patience, progress, method.norm or MEAN, sample)
     solution = dataclasses.replace(found.solution, problem=problem)
     with watch.phase("measure"):
         at = test_points(problem, solution.basis, method.test_grid)
@@ -456,6 +506,7 @@ def solve_to(
         error=error,
         error_estimate=found.errors and found.errors.mean,
         largest_error_estimate=found.errors and found.errors.largest,
+        spreads=spreads(found.solution, found.zero) if found.errors else {},
         tolerance=method.tol,
         refinement=found.steps,
         stop_reason="tolerance met" if met else "tolerance not met",

@@ -30,21 +30,21 @@ from tessella.accuracy.estimate import (
 from tessella.accuracy.held_out import held_out, sampler, where_it_is_peaked
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
-from tessella.machine.memory import peak_mib, refusals_with_remedy
-from tessella.machine.stopwatch import Stopwatch
+from tessella.machine.schema import as_type
+from tessella.machine.threads import OutOfTimeError
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
-from tessella.problem.nonlinear import Remaining, original
+from tessella.problem.linearised import Remaining, original
 from tessella.problem.problem import Problem, Reference
-from tessella.problem.slabs import AtEnd, Continued, at_start, slab_problem, starts
-from tessella.problem.statement import Applied
+from tessella.problem.slabs import TIME, Continued, slab_problem, starts
 from tessella.solution.marched import Slab
-from tessella.solution.report import error_norms, unit
+from tessella.solution.report import unit
 from tessella.solution.solution import Solution
-from tessella.solving.algorithm import exact_samples, substitute
+from tessella.solving.checkpoint import Record, of_solution
 from tessella.solving.method import Method
-from tessella.solving.newton import BALANCE, TOLERANCE, LostError, Newton, around_itself
-from tessella.solving.ways import Factors, Parts, way
+from tessella.solving.newton import BALANCE, TOLERANCE, LostError
+from tessella.solving.track import Bounds, Track
+from tessella.solving.ways import Parts
 
 SAMPLES = {1: 200, 2: 45, 3: 13}
 """Points per axis at which the error of a slab is measured, by dimension."""
@@ -52,87 +52,24 @@ SAMPLES = {1: 200, 2: 45, 3: 13}
 BLOWN_UP = 1e8
 """Growth from which a march has lost its solution."""
 
+WORTH_A_LOOK = 100.0
+"""Growth of coefficients from which a slab that nobody judges is looked at."""
+
 FADED = 1e-12
 """A slab whose spread is less than this part of the largest counts with this much."""
 
-Bounds = tuple[float, float]
+NUMBERS = ("known", "lost", "strayed", "missed")
+"""What a march remembers of all its slabs."""
+
+STRAY = "stray_"
 
 
 class UnstableError(ArithmeticError):
     """A march whose errors feed on themselves."""
 
 
-ENDS = (UnstableError, LostError, KeyboardInterrupt, MemoryError)
+ENDS = (UnstableError, LostError, KeyboardInterrupt, MemoryError, OutOfTimeError)
 """What ends a march that keeps its slabs (see `Walk.stopped`)."""
-
-
-class Track:
-    """One discretisation after the other, with the factors of the last one at hand."""
-
-    def __init__(self, tolerance: float = TOLERANCE) -> None:
-        self.tolerance = tolerance
-        """Of Newton's method, where slabs are nonlinear."""
-        self.ready: Factors | None = None
-        self.parts: Parts | None = None
-        self.length = 0.0
-
-    @refusals_with_remedy()
-    def solve(
-        self,
-        problem: Problem,
-        bounds: Bounds,
-        parts: Parts,
-        before: Solution | None,
-        test_grid: Grid | None = None,
-        progress: Progress | None = None,
-        near: Solution | None = None,
-    ) -> tuple[Solution, bool]:
-        """The slab that follows `before`, and whether the last factors were those of its matrix. A
-        nonlinear one is iterated on from a solution `near` it, if there is any."""
-        watch, length = Stopwatch(), bounds[1] - bounds[0]
-        slab = slab_problem(problem, bounds, before)
-        basis = parts.basis.moved(slab.domain)
-        if not slab.linear:
-            first = near or (at_start(slab) if before is None else AtEnd(before))
-            found = self._iterated(slab, dataclasses.replace(parts, basis=basis), first, progress)
-            samples = exact_samples(slab, basis, test_grid)
-            if samples is not None:
-                error = error_norms(found(samples[0]), samples[1])
-                found = dataclasses.replace(
-                    found, report=dataclasses.replace(found.report, error=error)
-                )
-            self.parts, self.length = parts, length
-            return found, False
-        with watch.phase("assemble"):
-            system = way(basis).assemble(slab, dataclasses.replace(parts, basis=basis))
-        samples = exact_samples(slab, basis, test_grid)
-        known, chosen = None, parts
-        if self.ready is not None and self.parts is parts:
-            chosen = dataclasses.replace(parts, solver=self.ready.solver)
-            if abs(length - self.length) <= 1e-9 * length:
-                with watch.phase("compare"):
-                    known = self.ready.renewed(system)
-        reused = known is not None
-        known = known or way(basis).factor(system, chosen, watch, progress)
-        found = substitute(slab, basis, known, samples, watch, progress, before is None)
-        self.ready, self.parts, self.length = known, parts, length
-        report = dataclasses.replace(
-            found.report, seconds=watch.total(), peak_memory_mib=peak_mib()
-        )
-        return dataclasses.replace(found, report=report), reused
-
-    def _iterated(
-        self, slab: Problem, parts: Parts, first: Applied, progress: Progress | None
-    ) -> Solution:
-        newton = Newton(slab, parts, self.tolerance, progress=progress)
-        found = newton.go(first)
-        if not found.converged:
-            raise LostError(found.reason)
-        self.ready = newton.ready.factors
-        report = dataclasses.replace(
-            found.solution.report, seconds=newton.watch.total(), peak_memory_mib=peak_mib()
-        )
-        return around_itself(slab, dataclasses.replace(found.solution, report=report))
 
 
 class Trial(NamedTuple):
@@ -143,7 +80,7 @@ class Trial(NamedTuple):
     parts: Parts
     solution: Solution
     reused: bool
-    seen: Look
+    seen: Look | None
     started: float
     poorer: Solution | None = None
     judged: Judgement | None = None
@@ -153,6 +90,7 @@ class Trial(NamedTuple):
     @property
     def spread(self) -> Array:
         """Of every unknown in the slab; errors are in parts of it, where it is not zero."""
+        assert self.seen is not None
         u, shares = self.seen.inside, self.seen.rows[0].shares
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
         size = np.max(np.abs(u), axis=0)
@@ -162,7 +100,7 @@ class Trial(NamedTuple):
     @property
     def residual(self) -> float:
         """Root of the loss where the slab is looked at, or else at its own points."""
-        if self.seen.defects:
+        if self.judged is not None and self.seen is not None:
             return self.seen.loss
         report = self.solution.report
         return math.sqrt(sum(report.weights[n] * r**2 for n, r in report.residual.items()))
@@ -190,27 +128,38 @@ class Walk:
         self.test_grid = method.test_grid or Grid(points_per_axis=per_axis)
         self.estimate, self.progress = method.estimate, progress
         tolerance = TOLERANCE if method.tol is None else max(BALANCE * method.tol, TOLERANCE / 10)
-        self.fine, self.coarse = Track(tolerance), Track(tolerance)
+        self.fine = Track(tolerance, self.estimate is not False)
+        self.coarse = Track(tolerance)
         self.half: tuple[Parts, Parts] | None = None
         self.solutions: list[Solution] = []
         self.figures: list[Slab] = []
         self.stray: Solution | None = None
         """The end of the poorer march."""
-        self.moments = np.zeros((4, len(problem.unknowns)))
-        """Over all slabs: time, and integrals of u, of its square and of the estimated error."""
-        self.largest, self.worst = np.zeros((2, len(problem.unknowns)))
-        """Of all slabs, the largest value and the largest estimated error."""
-        self.known = 0.0
-        """The size of what the solution starts from and is given."""
+        self.moments: list[Array] = []
+        """Of every slab: time, and integrals of u, of its square and of the estimated error."""
+        self.peaks: list[Array] = []
+        """Of every slab: its spread, the largest value and the largest estimated error."""
+        self.known = self.coefficients = 0.0
+        """The size of what the solution starts from and is given, and of its coefficients."""
         self.spread = np.zeros(len(problem.unknowns))
         """The largest of any slab."""
         self.lost = self.strayed = self.missed = 0.0
         """What all slabs so far have lost at their ends, what poorer ones have, both in parts of
         that spread, and the largest part of some data that a slab misses."""
+        self.grown: float | None = None
+        """By which factor that has grown on its way to the last slab."""
 
     @property
     def last(self) -> Solution | None:
         return self.solutions[-1] if self.solutions else None
+
+    @property
+    def end(self) -> float:
+        """How far it has come."""
+        if self.figures:
+            return self.figures[-1].end
+        domain = self.problem.domain
+        return domain.bounds[domain.axis_index(TIME)][0]
 
     def attempt(self, bounds: Bounds, parts: Parts) -> Trial:
         """Solve the next slab, and judge it."""
@@ -218,12 +167,12 @@ class Walk:
         solution, reused = self.fine.solve(
             self.problem, bounds, parts, self.last, self.test_grid, self.progress
         )
-        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
-        half, share = self._poorer(parts), tuning.IN_A_SLAB
+        half = self._poorer(parts)
         if half is None:
-            rows = held_out(stated, peaked=False, share=share, source=source)
-            return Trial(bounds, parts, solution, reused, glance(solution, rows), start)
-        rows = held_out(stated, share=share, source=source)
+            seen = None if solution.report.error is None else self._glance(solution)
+            return Trial(bounds, parts, solution, reused, seen, start)
+        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
+        rows = held_out(stated, share=tuning.IN_A_SLAB, source=source)
         seen = look(solution, where_it_is_peaked(rows, solution))
         trial = Trial(bounds, parts, solution, reused, seen, start)
         poorer, _ = self.coarse.solve(self.blind, bounds, half, self.last, near=solution)
@@ -231,10 +180,16 @@ class Walk:
         judged, seen = compare(seen, other), seen.beside(other.inside)
         return trial._replace(seen=seen, poorer=poorer, judged=judged, apart=at_end(seen, poorer))
 
+    def _glance(self, solution: Solution) -> Look:
+        """Values at few points, where nothing is judged."""
+        source, stated = sampler(solution.problem, solution.basis), original(solution.problem)
+        rows = held_out(stated, peaked=False, share=tuning.IN_A_SLAB, source=source)
+        return glance(solution, rows)
+
     def keep(self, trial: Trial) -> None:
         """Go on from the end of a slab."""
         guess = self._estimated(trial)
-        overall = self._overall(trial, guess)
+        overall = None if trial.seen is None else self._overall(trial, trial.seen, guess)
         report = dataclasses.replace(
             trial.solution.report,
             error_estimate=guess and guess.mean,
@@ -244,7 +199,8 @@ class Walk:
         self.solutions.append(
             dataclasses.replace(own, problem=original(own.problem), report=report)
         )
-        misfits = {d.rows.source.name: d.missed for d in trial.seen.defects} or report.residual
+        defects = () if trial.seen is None else trial.seen.defects
+        misfits = {d.rows.source.name: d.missed for d in defects} or report.residual
         self.figures.append(
             Slab(
                 trial.bounds[1],
@@ -257,25 +213,83 @@ class Walk:
                 overall and overall.mean,
                 trial.solution.report.columns,
                 overall and overall.largest,
+                self.grown,
             )
         )
-        self._check_size(trial.seen)
+        self._check_size(trial)
+
+    def record(self) -> list[Record]:
+        """The last slab, and all that the next one goes on from."""
+        half, parts = self.half, (self.fine.parts, self.coarse.parts)
+        beside = half is not None and half[0] is parts[0] and half[1] is parts[1]
+        header = {
+            "slab": dataclasses.asdict(self.figures[-1]),
+            "numbers": {name: getattr(self, name) for name in NUMBERS},
+            "made": (self.fine.made, self.coarse.made if beside else None),
+        }
+        tables = {"moments": self.moments[-1], "peaks": self.peaks[-1], "spread": self.spread}
+        found = [Record(header, tables), of_solution(self.solutions[-1])]
+        return found if self.stray is None else [*found, of_solution(self.stray, STRAY)]
+
+    def recall(self, record: Record, parts: Parts) -> None:
+        """A slab that an earlier run has kept, after those before it."""
+        figure = as_type(Slab, record.header["slab"], "slab")
+        bounds = self.end, figure.end
+        slab = slab_problem(self.problem, bounds, self.last)
+        basis = parts.basis.moved(slab.domain)
+        self.solutions.append(record.solution(slab, basis))
+        self.figures.append(figure)
+        if f"{STRAY}report" in record.header:
+            blind = dataclasses.replace(slab, exact=None)
+            assert not isinstance(basis, Multilevel)
+            self.stray = record.solution(blind, basis.coarser(), STRAY)
+        numbers = as_type(dict[str, float], record.header["numbers"], "numbers")
+        for name in NUMBERS:
+            setattr(self, name, numbers[name])
+        self.moments.append(record.arrays["moments"])
+        self.peaks.append(record.arrays["peaks"])
+        self.spread = record.arrays["spread"]
+        self.fine.length = self.coarse.length = bounds[1] - bounds[0]
+
+    def resume(self, record: Record, parts: Parts) -> None:
+        """Go on after the last slab that is recalled, with the factors that it had."""
+        fine, coarse = as_type(tuple[Bounds | None, Bounds | None], record.header["made"], "made")
+        if fine is None or not self.problem.linear:
+            return
+        self.fine.remake(self.problem, fine, parts, self._before(fine))
+        half = self._poorer(parts)
+        if half is not None and coarse is not None:
+            self.coarse.remake(self.blind, coarse, half, self._before(coarse))
+
+    def _before(self, bounds: Bounds) -> Solution | None:
+        """The slab that ends where another one begins."""
+        pairs = zip(self.figures, self.solutions, strict=True)
+        return next((own for figure, own in pairs if figure.end == bounds[0]), None)
 
     def stopped(self, error: BaseException, where: str, remedy: str) -> tuple[str, str]:
         """Why a march ends here, and what to do; where nothing is kept, what ended it is raised."""
         if isinstance(error, UnstableError):
-            self.solutions.pop()
-            self.figures.pop()
+            known = (self.moments, self.peaks) if self.moments else ()
+            for kept in (self.solutions, self.figures, *known):
+                kept.pop()
             return f"unstable {where}", f"{error}: {remedy}"
         if not self.figures:
             raise error
         if isinstance(error, LostError):
             return f"lost {where}", f"{error}; or take shorter slabs"
+        if isinstance(error, OutOfTimeError):
+            return f"out of patience {where}", "raise `patience`"
         what = "interrupted" if isinstance(error, KeyboardInterrupt) else "no memory"
         return f"{what} {where}", f"kept until t = {self.figures[-1].end:g}"
 
-    def _check_size(self, seen: Look) -> None:
-        """Stop a march whose solution grows beyond its first size and that of all data."""
+    def _check_size(self, trial: Trial) -> None:
+        """Stop a march whose solution grows beyond its first size and that of all data. Where it
+        is not judged, coefficients tell when to look."""
+        a = float(np.max(np.abs(trial.solution.coefficients)))
+        if trial.seen is None and a <= WORTH_A_LOOK * self.coefficients:
+            return
+        self.coefficients = max(self.coefficients, a)
+        seen = trial.seen or self._glance(trial.solution)
         size = float(np.max(np.abs(np.concatenate([seen.inside, seen.edge]))))
         given = [
             float(np.max(np.abs(rows.source.values(rows.points))))
@@ -291,23 +305,41 @@ class Walk:
         own = trial.spread
         return max(FADED, float(np.max(own / np.maximum(np.maximum(self.spread, own), 1e-300))))
 
-    def _overall(self, trial: Trial, guess: Errors | None) -> Errors | None:
+    def _overall(self, trial: Trial, seen: Look, guess: Errors | None) -> Errors | None:
         """The estimate for all slabs so far together, in parts of the spread of the whole: what is
         left of an error in the last slab says little of those before."""
-        u, shares = trial.seen.inside, trial.seen.rows[0].shares
+        u, shares = seen.inside, seen.rows[0].shares
         length = trial.bounds[1] - trial.bounds[0]
         own = np.where(trial.spread > 0, trial.spread, 1.0)
         lost, worst = guess or (0.0, 0.0)
         mean, square = (np.average(v, axis=0, weights=shares) for v in (u, u**2))
-        self.moments += length * np.stack([np.ones_like(mean), mean, square, lost * own])
-        self.worst = np.maximum(self.worst, worst * own)
-        self.largest = np.maximum(self.largest, np.max(np.abs(u), axis=0))
+        self.moments.append(length * np.stack([np.ones_like(mean), mean, square, lost * own]))
+        self.peaks.append(np.stack([own, np.max(np.abs(u), axis=0), worst * own]))
         if guess is None:
             return None
-        time_, mean, square, error = self.moments
-        spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
-        parts = (error / time_, self.worst) / unit(spread, self.largest)
+        time_, _, _, error = np.sum(self.moments, axis=0)
+        parts = (error / time_, np.max(self.peaks, axis=0)[2]) / self._whole_spread()
         return Errors(*map(float, np.max(parts, axis=1)))
+
+    def _whole_spread(self) -> Array:
+        """Of every unknown in all slabs together."""
+        time_, mean, square, _ = np.sum(self.moments, axis=0)
+        spread = np.sqrt(np.maximum(square / time_ - (mean / time_) ** 2, 0.0))
+        return unit(spread, np.max(self.peaks, axis=0)[1])
+
+    def told(self) -> tuple[Slab, ...]:
+        """The figures with their errors in parts of the spread of the whole, so that those of one
+        slab can be compared with those of another."""
+        if not self.moments:
+            return tuple(self.figures)
+        found, whole = [], self._whole_spread()
+        for slab, (own, *_) in zip(self.figures, self.peaks, strict=True):
+            part, error = float(np.max(own / whole)), slab.error
+            if error is not None:
+                error = {**error, "l1_normalised": part * error["l1_normalised"]}
+            estimate = None if slab.estimate is None else part * slab.estimate
+            found.append(dataclasses.replace(slab, estimate=estimate, error=error))
+        return tuple(found)
 
     def _estimated(self, trial: Trial) -> Errors | None:
         """Of everything so far. A slab loses what separates it from a poorer one with the same
@@ -316,7 +348,7 @@ class Walk:
         if trial.judged is None:
             return None
         half, seen = self._poorer(trial.parts), trial.seen
-        assert half is not None
+        assert half is not None and seen is not None
         stray = trial.poorer
         if self.stray is not None:
             stray, _ = self.coarse.solve(
@@ -331,15 +363,17 @@ class Walk:
         part = self.part(trial)
         astray = stray(seen.rows[0].points).reshape(seen.inside.shape)
         far = apart(seen, astray)
-        growth = self._growth(far, part * max(far - trial.judged.difference, 0.0))
-        estimate = max(trial.error + growth * self.lost / part, self.missed)
+        self.grown = self._growth(far, part * max(far - trial.judged.difference, 0.0))
+        estimate = max(trial.error + (self.grown or 0.0) * self.lost / part, self.missed)
         self.strayed += part * trial.apart
         self.lost += part * trial.lost
         return Errors(estimate, largest_error(seen, stray, astray, estimate))
 
-    def _growth(self, far: float, carried: float) -> float:
+    def _growth(self, far: float, carried: float) -> float | None:
         """By which factor errors of earlier slabs have grown, as the poorer march shows: at least 1
-        once that one has lost its way."""
+        once that one has lost its way; None for the first slab."""
+        if not self.figures:
+            return None
         if not self.strayed:
             return 1.0
         found = carried / self.strayed

@@ -113,7 +113,7 @@ class Factored(Factors):
         solution is known."""
         with watch.phase("monitor"):
             preconditioner = self.reduced.preconditioner
-            problem, basis, at, progress = watching
+            problem, basis, at, progress, _ = watching
             watched = at if self.solver.iterative else None
             monitor = error_monitor(problem, basis, preconditioner, watched, self.share)
             begun = processes.sent_bytes()
