@@ -56,7 +56,7 @@ CASES = [
         lambda: formula(
             ball().domain, lambda p: np.exp(np.sum(p[:, :5] ** 2, axis=1) / 2 + p[:, 5])
         ),
-        1e-7,
+        1e-6,
         1.19e-4,
         "exact",
     ),

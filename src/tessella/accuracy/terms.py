@@ -63,9 +63,10 @@ def sizes(solution: Solution) -> list[dict[Orders, float]]:
     return found
 
 
-def more_terms(known: Sizes, count: int) -> Terms:
-    """`count` of them: those that contribute most, or should, by those that come before them; a
-    part is kept for the lowest not yet tried."""
+def more_terms(known: Sizes, count: int, error: float = 1.0) -> Terms:
+    """`count` of them: those that contribute far more than the `error` of the last solution, then
+    those that contribute most, or should, by those that come before them; a part is kept for the
+    lowest not yet tried."""
     hoped = dict(known)
     for alpha in known:
         for axis, degree in enumerate(alpha):
@@ -74,7 +75,8 @@ def more_terms(known: Sizes, count: int) -> Terms:
                 if beta not in hoped and following <= HIGHEST:
                     before = [known.get(own, 0.0) for own in _before(beta)]
                     hoped[beta] = tuning.FALL * math.prod(before) ** (1 / len(before))
-    largest = sorted(hoped, key=lambda alpha: (-hoped[alpha], sum(alpha)))
+    certain = {alpha for alpha, size in known.items() if size > tuning.CERTAIN * error}
+    largest = sorted(hoped, key=lambda own: (own not in certain, -hoped[own], sum(own)))
     chosen = dict.fromkeys(largest[: count - int(tuning.UNTRIED * count)])
     others = (a for a in lowest(len(next(iter(known)))) if a not in known and a not in chosen)
     return (*chosen, *itertools.islice(others, count - len(chosen)))

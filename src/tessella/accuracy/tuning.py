@@ -145,6 +145,9 @@ FEWEST_TERMS, MORE_TERMS = 64, 2.0
 FALL = 0.1
 """Part that a polynomial is hoped to contribute of what those before it do."""
 
+CERTAIN = 10.0
+"""Polynomials that contribute so many times the error are kept."""
+
 UNTRIED = 0.1
 """Part of a set that is kept for the lowest degrees not yet tried."""
 

@@ -106,10 +106,11 @@ class Plan:
         )
         return dataclasses.replace(self, slabs=split)
 
-    def grown(self, known: Sequence[Sizes]) -> Plan:
-        """More polynomials, chosen by what all contribute that have been tried."""
+    def grown(self, known: Sequence[Sizes], error: float) -> Plan:
+        """More polynomials, chosen by what all contribute that have been tried, up to an error."""
         count = round(tuning.MORE_TERMS * self.features)
-        return dataclasses.replace(self, terms=tuple(more_terms(own, count) for own in known))
+        terms = tuple(more_terms(own, count, error) for own in known)
+        return dataclasses.replace(self, terms=terms)
 
     def tiled(self, tiling: Tiling) -> Plan:
         """The same with other subdomains."""

@@ -291,7 +291,7 @@ class _Walk:
     def _following(self, plan: Plan, smooth: bool) -> tuple[Plan, str]:
         """More features if they have been worth it, else more subdomains; and which it is."""
         if plan.terms:
-            return plan.grown(self.tried), "features"
+            return plan.grown(self.tried, self.estimate or 0.0), "features"
         richer = plan.richer(self._rungs()) if smooth else None
         return (richer, "features") if richer else (self._finer(plan), "subdomains")
 
