@@ -14,7 +14,7 @@ import time
 from collections.abc import Sequence
 
 from tessella.machine.threads import CORES
-from tessella.machine.wire import LAUNCHER
+from tessella.machine.wire import LAUNCHER, SERVER
 
 CHILD = "TESSELLA_PROCESS"
 """Set in processes that were started here."""
@@ -28,8 +28,8 @@ def launch(number: int, command: Sequence[str], most: int = CORES) -> int:
     them each; the first bad exit status, or 0."""
     if number < 1:
         raise ValueError(f"the number of processes must be at least 1, got {number}")
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        address = f"127.0.0.1:{free.getsockname()[1]}"
+    server = socket.create_server(("127.0.0.1", 0), backlog=number)  # handed to process 0
+    address = f"127.0.0.1:{server.getsockname()[1]}"
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     started: list[subprocess.Popen[bytes]] = []
     try:
@@ -42,11 +42,16 @@ def launch(number: int, command: Sequence[str], most: int = CORES) -> int:
                 LAUNCHER: str(os.getpid()),
                 "OMP_NUM_THREADS": str(max(1, min(most, CORES // number))),
             }
+            files = (server.fileno(),) if index == 0 else ()
+            if files:
+                own[SERVER] = str(server.fileno())
             if cores:
                 os.sched_setaffinity(0, _share(cores, number, index, most))  # inherited
-            started.append(subprocess.Popen(command, env={**os.environ, **own}))
+            started.append(subprocess.Popen(command, env={**os.environ, **own}, pass_fds=files))
+        server.close()
         return _watched(started)
     finally:
+        server.close()
         if cores:
             os.sched_setaffinity(0, cores)
         for one in started:

@@ -30,6 +30,9 @@ GRACE = 20.0
 """Seconds that a process has to end by itself once another one is lost."""
 
 
+SERVER = "TESSELLA_SERVER"
+"""The file number of a socket that listens at the coordinator's address, in process 0."""
+
 LAUNCHER = "TESSELLA_LAUNCHER"
 """The number of the process that has started all of them, if one has."""
 
@@ -324,6 +327,9 @@ def _mistaken(mine: dict[str, Any], theirs: dict[str, Any], known: dict[int, Lin
 
 
 def _listening(address: tuple[str, int], number: int) -> socket.socket:
+    """The launcher's socket, which nobody else can have taken meanwhile, or one of its own."""
+    if SERVER in os.environ:
+        return socket.socket(fileno=int(os.environ.pop(SERVER)))
     try:
         return socket.create_server(("", address[1]), backlog=number)
     except OSError as error:
