@@ -42,14 +42,15 @@ class Case:
     """Seconds that it may take, about."""
 
     def run(self) -> dict[str, Any]:
-        """One call. Where a march runs out of time there is no error to measure."""
+        """One call. Where a march does not come to the end there is no error to measure."""
         problem = self.state()
         begun = time.perf_counter()
         solution = self._solved(problem)
         seconds = time.perf_counter() - begun
         reached, last = (own.domain.upper[-1] for own in (solution.problem, problem))
         if reached < last:
-            return self.row(None, seconds, f"time ran out at t = {reached:.3g} of {last:g}")
+            why = "lost" if "lost" in solution.report.advice else "time ran out"
+            return self.row(None, seconds, f"{why} at t = {reached:.3g} of {last:g}")
         x, right = self.known()
         error = np.linalg.norm(solution(x) - right) / np.linalg.norm(right)
         return self.row(float(error), seconds, solution.report.stop_reason)

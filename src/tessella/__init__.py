@@ -1,4 +1,4 @@
-"""tessella: linear PDEs with filtered random features on overlapping subdomains."""
+"""tessella: PDEs, linear and nonlinear, with filtered random features on subdomains."""
 
 from contextlib import ExitStack as _ExitStack
 from importlib import import_module as _import_module
