@@ -1,6 +1,7 @@
 """Arrays between processes, here threads of one: who they are, what they say, and when they end."""
 
 import socket
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 from tessella.cells.joining import Face, order
+from tessella.machine import wire
 from tessella.machine.launch import launch
 from tessella.machine.processes import distributed, environment
 from tessella.machine.wire import ProcessLostError, Watch, met
@@ -54,6 +56,29 @@ def test_arrays_arrive_as_they_were_and_are_counted():
             assert x.dtype == y.dtype
             np.testing.assert_array_equal(x, y)
         assert (first.sent, second.sent) == (8 * 6 + 1, 0)
+
+
+def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
+    known, address = wire._received, free_address()
+
+    def slowly(*given):
+        found = known(*given)
+        time.sleep(0.3)  # in which process 1 comes and sends
+        return found
+
+    def late():
+        found, watch = met(address, 2, 1, "the same", 10.0)
+        found.send(0, "early", [np.ones(3)])
+        return watch
+
+    monkeypatch.setattr(wire, "_received", slowly)
+    with ThreadPoolExecutor(1) as pool:
+        other = pool.submit(late)
+        first, watch = met(address, 2, 0, "the same", 10.0)
+        watch.wire.ends[1].settimeout(5)
+        np.testing.assert_array_equal(first.receive(1, "early")[0], np.ones(3))
+        for one in (watch, other.result()):
+            one.leave()
 
 
 def test_processes_at_different_places_are_named():

@@ -80,6 +80,9 @@ CLOSE = 30.0
 PIECES = 16
 """Parts of the domain along an axis in which data are looked at for how fine they are."""
 
+NOTHING = 0.3
+"""A slab that loses this part of the spread is nothing to go on from: a shorter one is tried."""
+
 WORTH_MORE, PATIENT = 1.5, 1
 """Finer cells and slabs that lower the error by less than this, more than so often in a row, are
 the last ones."""
@@ -291,7 +294,12 @@ class _Stepping:
             if before is not None and before.length < steps.length:
                 steps, before = before, None
                 continue
-            if self.slow > PATIENT or self.spent() > self.patience:
+            over = self.spent() > self.patience
+            if self.slow > PATIENT and best[0] > NOTHING and not over:
+                steps = self.not_too_short(Steps(best[2].plan, best[2].length / 2))
+                best, before, self.slow = None, None, 0
+                continue
+            if self.slow > PATIENT or over:
                 return self.given_up(best)
             steps = self.not_too_short(self.finer(steps, trial, lost, may))
 
