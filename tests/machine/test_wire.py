@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from tessella.cells.joining import Face, order
-from tessella.machine import wire
 from tessella.machine.launch import launch
 from tessella.machine.processes import distributed, environment
-from tessella.machine.wire import ProcessLostError, Watch, met
+from tessella.machine.wire import ProcessLostError, Watch, _received, met
 
 
 def free_address():
@@ -59,10 +58,10 @@ def test_arrays_arrive_as_they_were_and_are_counted():
 
 
 def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
-    known, address = wire._received, free_address()
+    address = free_address()
 
     def slowly(*given):
-        found = known(*given)
+        found = _received(*given)
         time.sleep(0.3)  # in which process 1 comes and sends
         return found
 
@@ -71,7 +70,7 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
         found.send(0, "early", [np.ones(3)])
         return watch
 
-    monkeypatch.setattr(wire, "_received", slowly)
+    monkeypatch.setattr("tessella.machine.wire._received", slowly)
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(late)
         first, watch = met(address, 2, 0, "the same", 10.0)
