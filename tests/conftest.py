@@ -24,7 +24,7 @@ from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.iterative.krylov import History
 from tessella.solution.report import Report
 
-settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=15)
 settings.load_profile("tessella")
 
 COMPILED: list[str] = []

@@ -11,10 +11,10 @@ SEED = 7
 @pytest.mark.parametrize(
     ("tried", "count"),
     [
-        (solution_files, 65),
+        (solution_files, 45),
         (checkpoints, 25),
         (records, 12),
-        (misuse, 150),
+        (misuse, 100),
         (command_lines, 12),
     ],
 )

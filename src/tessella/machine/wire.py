@@ -184,7 +184,7 @@ class Watch(threading.Thread):
             self._lose("the process that started all of them has ended")
         every = {self.index: self._waits(), **{n: self.others.get(n, []) for n in self.lines}}
         if self.index == 0 and all(own and own[1] > self.silence for own in every.values()):
-            whom = ", ".join(f"{n} for {own[0]:g}" for n, own in every.items())
+            whom = ", ".join(f"{n} for {own[0]:g}" for n, own in sorted(every.items()))
             self._lose(f"all processes wait for each other ({whom}): they are at different places")
 
     def _listen(self, number: int, one: Lines) -> None:
