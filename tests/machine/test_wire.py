@@ -76,8 +76,11 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
         first, watch = met(address, 2, 0, "the same", 10.0)
         watch.wire.ends[1].settimeout(5)
         np.testing.assert_array_equal(first.receive(1, "early")[0], np.ones(3))
-        for one in (watch, other.result()):
+        every = watch, other.result()
+        for one in every:
             one.leave()
+        for one in every:
+            one.join(10)
 
 
 def test_processes_at_different_places_are_named():
@@ -112,6 +115,9 @@ def test_processes_that_wait_for_each_other_are_told(monkeypatch):
     with ThreadPoolExecutor(3) as pool:
         for said in pool.map(wait, range(3)):
             assert "0 for 1, 1 for 2, 2 for 0" in said
+    for _, watch in every:
+        watch.join(10)  # who is lost ends its process, which here is that of all tests
+        assert not watch.is_alive()
 
 
 @pytest.mark.parametrize(
