@@ -43,12 +43,16 @@ import resource
 from tessella.machine import memory
 free = memory.available_bytes()
 used = memory._numbers(memory.Path("/proc/self/status"))["VmSize:"] * 1024
-resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, resource.RLIM_INFINITY))
-assert memory.available_bytes() <= 2**28 < free
+before = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + 2**28, before[1]))
 try:
+    within = memory.available_bytes()
     memory.require(2**29, "a", "b")
 except MemoryError as error:
     print(error)
+finally:
+    resource.setrlimit(resource.RLIMIT_AS, before)
+assert within <= 2**28 < free
 """
 
 
