@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
 from inspect import isroutine
-from types import CellType, CodeType, FunctionType, ModuleType
+from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any
 from weakref import WeakKeyDictionary, WeakSet
 
@@ -116,6 +116,8 @@ def surroundings(function: object, deep: int = DEEP) -> Hashable:
         numbers = np.asarray(function).ravel()
         return function.shape, numbers[:: 1 + numbers.size // SOME].tobytes()
     frozen = getattr(getattr(function, "__dataclass_params__", None), "frozen", False)
+    if isinstance(function, MethodType):
+        return tuple(surroundings(own, deep) for own in (function.__self__, function.__func__))
     if deep == 0 or frozen or isinstance(function, ModuleType | type):
         return Same(function)
     inner: Sequence[object] = ()
