@@ -110,6 +110,9 @@ class Growth:
     def __call__(self, p):
         return self.rate * p[:, 0] ** 2
 
+    def at(self, p):
+        return self.rate * p[:, 0] ** 2
+
 
 def test_what_a_function_closes_over_may_change(monkeypatch):
     """A program is kept for its derivatives; it must not outlive the numbers in it."""
@@ -129,7 +132,7 @@ def test_what_a_function_closes_over_may_change(monkeypatch):
         return by_global(p)
 
     def slopes():
-        each = (by_global, by_closure, by_array, by_another, within)
+        each = (by_global, by_closure, by_array, by_another, within, within.at)
         return [derivatives(f, [(1, 0)], POINTS)[1, 0] for f in each]
 
     for found in slopes():
@@ -138,3 +141,12 @@ def test_what_a_function_closes_over_may_change(monkeypatch):
     own["rate"], within.rate, table[0] = 3.0, 3.0, 3.0
     for found in slopes():
         np.testing.assert_allclose(found, 6 * POINTS[:, 0])
+
+
+def test_a_method_is_known_again_by_its_object(compilations):
+    """Every `growth.at` is another object to Python."""
+    growth = Growth(2.0)
+    derivatives(growth.at, [(1, 0)], POINTS)
+    before = compilations()
+    derivatives(growth.at, [(1, 0)], POINTS)
+    assert compilations() == before

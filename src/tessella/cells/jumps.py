@@ -1,5 +1,5 @@
 """How far neighbours disagree on their common faces: on whole ones where nothing was asked of them,
-on others at the points of the exchange."""
+on others at some points of the exchange."""
 
 from __future__ import annotations
 
@@ -86,8 +86,9 @@ def _on_whole_faces(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tup
 
 
 def _on_parts(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str, Array]]:
-    """At the points of parts of faces, all those across one axis together."""
+    """At some points of parts of faces, all those across one axis together."""
     system = unknowns.system
+    most = POINTS ** (system.problem.domain.dimension - 1)
     alike: dict[tuple[int, Fields], list[int]] = {}
     for number, face in enumerate(system.cells.faces):
         if face.custom is not None and (mine is None or mine[face.below]):
@@ -95,13 +96,14 @@ def _on_parts(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str
     for (axis, only), numbers in alike.items():
         faces = [system.cells.faces[number] for number in numbers]
         parts = [face.custom for face in faces if face.custom is not None]
-        counts = [len(part.below) for part in parts]
+        some = [slice(None, None, -(-len(part.below) // most)) for part in parts]
+        counts = [len(part.below.points[at]) for part, at in zip(parts, some, strict=True)]
         below, above = (
             np.repeat([getattr(face, side) for face in faces], counts)
             for side in ("below", "above")
         )
-        z_b = np.concatenate([part.below.points for part in parts])
-        z_a = np.concatenate([part.above.points for part in parts])
+        z_b = np.concatenate([p.below.points[at] for p, at in zip(parts, some, strict=True)])
+        z_a = np.concatenate([p.above.points[at] for p, at in zip(parts, some, strict=True)])
         x = system.cells.points(below, z_b[:, None])[:, 0]
         for name, field, order in _compared(system, axis, only):
             table = _symbol(system.problem, field, axis, order, x)

@@ -77,6 +77,7 @@ def map_kinds(
         ),
     )
     shared = _Shared(asked)
+    shared.prepare([kinds[group[0]] for group in groups.values()])
     making = [_Making(kinds, group, known, shared) for group in groups.values()]
     block = Block(sum(own.size for own in making))
     for own in making:
@@ -168,7 +169,7 @@ class _Shared:
     def together(self, kind: Kind) -> _Common:
         """All ports of a kind as one."""
         r = kind.space.columns
-        own = [self._port(kind.space, port) for port in kind.ports]
+        own = [self._ports[id(kind.space), port.name] for port in kind.ports]
         if not own:
             return _Common(np.zeros((r, r)), np.zeros((r, 0)), np.zeros((0, r)))
         return _Common(
@@ -177,12 +178,17 @@ class _Shared:
             np.concatenate([port.out for port in own]),
         )
 
-    def _port(self, space: Space, port: Port) -> _Common:
-        key = (id(space), port.name)
-        if key not in self._ports:
-            rows, lifted, out = port_rows(space, port)
-            self._ports[key] = _Common(rows.T @ rows, rows.T @ lifted, out)
-        return self._ports[key]
+    def prepare(self, kinds: Sequence[Kind]) -> None:
+        """All ports of some kinds: there are many different ones beside cut cells."""
+        every = {(id(kind.space), p.name): (kind.space, p) for kind in kinds for p in kind.ports}
+        flops = sum(4.0 * len(port.slot) * space.columns**2 for space, port in every.values())
+        made = in_parallel(lambda own: _common(*own), list(every.values()), flops)
+        self._ports = dict(zip(every, made, strict=True))
+
+
+def _common(space: Space, port: Port) -> _Common:
+    rows, lifted, out = port_rows(space, port)
+    return _Common(rows.T @ rows, rows.T @ lifted, out)
 
 
 class _Making:

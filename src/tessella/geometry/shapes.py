@@ -72,7 +72,8 @@ class Ball(Domain):
         return (self.name,)
 
     def signed_distance(self, points: Array) -> Array:
-        return np.linalg.norm(points - np.array(self.centre), axis=1) - self.radius
+        away = points - np.array(self.centre)
+        return np.sqrt(np.einsum("ij,ij->i", away, away)) - self.radius
 
     def surface(self, part: str, spacing: Array, around: Domain) -> Surface:
         """Equal angles on a circle, a Fibonacci spiral on a sphere, beyond that random points."""

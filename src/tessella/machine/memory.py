@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import resource
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -41,8 +42,24 @@ def _free() -> int:
     statistics = device().memory_stats() or {}
     if "bytes_limit" in statistics:
         return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
-    bounds = (_of_the_machine(), _of_the_process(), _of_the_container())
+    bounds = (_read_lately(time.monotonic()), _of_the_process())
     return max(0, min(bound for bound in bounds if bound is not None))
+
+
+LATELY = 0.02
+"""Seconds for which what the system's files say is not read again: nothing fills more than some
+hundred MiB in that time, and reading takes a hundredth of it."""
+
+_LAST: list[tuple[float, int]] = []
+"""When they were read, and what they said."""
+
+
+def _read_lately(now: float) -> int:
+    if _LAST and now - _LAST[0][0] < LATELY:
+        return _LAST[0][1]
+    bounds = (_of_the_machine(), _of_the_container())
+    _LAST[:] = [(now, min(bound for bound in bounds if bound is not None))]
+    return _LAST[0][1]
 
 
 def _of_the_machine() -> int:
