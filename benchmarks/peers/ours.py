@@ -59,7 +59,8 @@ PATIENCE = 20.0
 
 
 def _blind(case: Case) -> ts.Problem:
-    return dataclasses.replace(case.stated(), exact=None)
+    stated = case.stated()
+    return stated if stated.exact is None else dataclasses.replace(stated, exact=None)
 
 
 def _chosen(table: dict[str, list[tuple[Any, int]]], name: str) -> list[Settings]:

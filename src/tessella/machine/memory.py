@@ -46,7 +46,7 @@ def _free() -> int:
     return max(0, min(bound for bound in bounds if bound is not None))
 
 
-LATELY = 0.02
+LATELY = 0.05
 """Seconds for which what the system's files say is not read again: nothing fills more than some
 hundred MiB in that time, and reading takes a hundredth of it."""
 
