@@ -84,7 +84,8 @@ def bytes_sent():
     ready, note = factored.ready, factored.solve().report.solver_note
     columns = max(space.columns for space in ready.spaces)
     counted = re.search(r"sent ([\d,]+) bytes to join and ([\d,]+) to solve", note)
-    return traffic(ready.joined.order, columns), [int(n.replace(",", "")) for n in counted.groups()]
+    foretold = traffic(ready.joined.order, ready.system.cells.faces, columns)
+    return foretold, [int(n.replace(",", "")) for n in counted.groups()]
 
 
 def run(number, *arguments):
