@@ -15,6 +15,7 @@ from benchmarks import (
     house,
     interfaces,
     inverse,
+    large,
     march,
     nonlinear,
     refinement,
@@ -68,7 +69,8 @@ BENCHMARKS = {
     "gallery_nonlinear": nonlinear.gallery_nonlinear,
     "scaling": scaling.scaling,
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
-    "large_paper": scaling_paper.large_paper,
+    "large_paper": large.large_paper,
+    "large_cells": large.large_cells,
     "scarce": scaling.scarce,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
@@ -78,7 +80,7 @@ BENCHMARKS = {
 LONG = (
     *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
     *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "gallery_nonlinear"),
-    *("pinnacle", "large_paper"),
+    *("pinnacle", "large_paper", "large_cells"),
 )
 COUNTED = ("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz")
 """Benchmarks that take a number."""

@@ -87,7 +87,9 @@ def part(file: str, number: str, dimension: str, limit: str) -> None:
     ready = factored.ready
     assert isinstance(ready, CellFactors) and isinstance(solution, ts.Solution)
     counted = re.search(r"sent ([\d,]+) bytes.* ([\d,]+) to solve", solution.report.solver_note)
-    foretold = traffic(ready.joined.order, max(space.columns for space in ready.spaces))
+    foretold = traffic(
+        ready.joined.order, ready.system.cells.faces, max(space.columns for space in ready.spaces)
+    )
     found = {
         "cells": "x".join(map(str, subdomains)),
         "unknowns": solution.report.columns,

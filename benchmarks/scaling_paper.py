@@ -1,11 +1,8 @@
-"""The paper's way shared by processes of one thread: weak scaling of LSQR, and a large system by
-deflation."""
+"""The paper's way shared by processes of one thread: weak scaling of LSQR."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import math
 import re
 import sys
 import time
@@ -20,16 +17,12 @@ from benchmarks.scaling import APART, beside, blocks_of, problem, run, slowest
 from tessella.machine import processes
 from tessella.machine.memory import peak_mib
 from tessella.machine.threads import CORES
-from tessella.solution.report import error_norms
 from tessella.solving.ways import Factored
 
 EDGE, FEATURES, ITERATIONS = 32, 16, 60
 """Subdomains of one process along each axis, their features, and iterations that are timed."""
 
 MODULE = "benchmarks.scaling_paper"
-
-FEW = 12
-"""Iterations of the large run, after which 4,096 and 16,384 subdomains leave less than 1e-2."""
 
 
 def part(file: str, number: str) -> None:
@@ -72,7 +65,7 @@ def part(file: str, number: str) -> None:
 
 def measured(number: int, size: int, most: int) -> dict[str, Any]:
     """So many processes, of so many threads at most, over so many blocks."""
-    return run(number, most, MODULE, size, "weak")[0]
+    return run(number, most, MODULE, size)[0]
 
 
 def weak_scaling_paper() -> None:
@@ -81,7 +74,7 @@ def weak_scaling_paper() -> None:
     rows: list[dict[str, Any]] = []
     for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
         found, whole = measured(number, number, 1), measured(1, number, CORES)
-        apart = slowest(run(number, 1, MODULE, APART, "weak"), "ms an iteration")
+        apart = slowest(run(number, 1, MODULE, APART), "ms an iteration")
         first = (rows[0] if rows else found)["ms an iteration"]
         rows.append(
             {"processes": number, **found, "efficiency": first / found["ms an iteration"],
@@ -92,43 +85,5 @@ def weak_scaling_paper() -> None:
     table(f"LSQR on overlapping subdomains, {CORES} cores", rows)
 
 
-def large_part(file: str, edge: str) -> None:
-    """One process of the large run."""
-    start = time.perf_counter()
-    ts.distributed()
-    scales = round(math.log2(int(edge)))
-    stated = dataclasses.replace(ts.gallery.get("laplace").problem(n=scales), exact=None)
-    fine = ts.Basis(ts.Decomposition(stated.domain, int(edge), 2.9), ts.RandomFeatures(FEATURES), 0)
-    solver = ts.DeflatedLSQR(max_iterations=FEW, atol=0, btol=0)
-    basis = ts.Multilevel.two(fine)
-    factored = ts.factor(stated, basis=basis, oversampling=2.0, sigma=1e-8, solver=solver)
-    ready = processes.largest("seconds", time.perf_counter() - start)
-    solution = factored.solve()
-    assert isinstance(solution, ts.Solution)
-    took = processes.largest("seconds", time.perf_counter() - start)
-    memory = processes.gathered("memory", np.array(peak_mib()))
-    if processes.index() == 0:
-        known = ts.gallery.get("laplace").problem(n=scales)
-        at = np.random.default_rng(1).random((100_000, 2))
-        error = error_norms(solution(at), known.exact_values(at))
-        found = {
-            "J": int(edge) ** 2, "rows": solution.report.rows, "columns": basis.columns,
-            "iterations": solution.report.iterations, "error": error["l1_normalised"],
-            "set-up s": ready, "all s": took, "GiB, all processes": float(sum(memory)) / 1024,
-            "GiB, process 0": float(memory[0]) / 1024, "sent": solution.report.solver_note,
-        }  # fmt: skip
-        Path(file).write_text(json.dumps(found))
-
-
-def large_paper(edge: int = 256, number: int = max(1, CORES // 4)) -> None:
-    """A coarse level eliminated, LSQR on 65,536 subdomains: error, time and memory.
-
-    Foretold for 16 cores (docs/scaling.md): 140 s, 36 GiB.
-    """
-    (row,) = run(number, max(1, CORES // number), MODULE, edge, "large")
-    table(f"{number} processes", [{"processes": number, **row}])
-    save("large_paper", [row])
-
-
 if __name__ == "__main__":
-    (large_part if sys.argv[3] == "large" else part)(*sys.argv[1:3])
+    part(*sys.argv[1:])

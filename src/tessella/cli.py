@@ -136,6 +136,7 @@ def solve(
                 preset, condition=condition or None, checkpoint=checkpoint, **common
             )
         interrupts.kept = "the report tells what was found until then"
+    solution = solution.whole()
     if index() == 0:
         _hand_over(solution, json_file, plot, save, animate)
 

@@ -29,9 +29,9 @@ def both(own, x, monkeypatch):
     monkeypatch.setattr(
         superposition, "_by_table", lambda *args: made.append(len(args[2])) or table(*args)
     )
-    found = superposition.superposed(own, a, x, symbol)
+    found, local = superposition.superposed(own, a, x, symbol), superposition.Local.of(own, a, None)
     seen, x = own.decomposition.seen(np.asarray(x)), np.asarray(x)
-    return found, superposition._by_strips(own, a, x, symbol, *seen), made
+    return found, superposition._by_strips(own, local, x, symbol, *seen), made
 
 
 @pytest.mark.parametrize("edges", [(4, 3), ([0, 0.3, 0.5, 2], 4)])

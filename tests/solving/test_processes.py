@@ -3,6 +3,7 @@
 This file is also that script (`tessella.machine.launch`).
 """
 
+import dataclasses
 import os
 import re
 import signal
@@ -15,7 +16,7 @@ import pytest
 
 import tessella as ts
 from tessella.cells.traffic import traffic
-from tessella.machine import processes
+from tessella.machine import archive, processes
 from tessella.machine.launch import launch
 from tessella.machine.memory import limited
 
@@ -70,6 +71,32 @@ def solved():
     }
 
 
+def in_parts(file):
+    """A solution of which each process has a part: called with the same points, and with points of
+    each one's own; saved, and loaded again. A save that fails in one of them leaves what was
+    there, and the next one leaves no other parts."""
+    u = ts.solve(varying(), subdomains=(5, 4), estimate=False, **CELLS)
+    me, values = processes.index(), u(AT)
+    assert 0 < len(u.coefficients) < u.basis.columns
+    np.testing.assert_allclose(u(AT[me : 2 * me]), values[me : 2 * me], rtol=0, atol=1e-14)
+    np.testing.assert_allclose(u.whole()(AT), values, rtol=0, atol=1e-14)
+    with pytest.raises(ValueError, match="1 points lie outside"):
+        u([[0.5, 2.0 * me]])
+    half = dataclasses.replace(u, coefficients=u.coefficients / 2)
+    half.save(file)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(archive, "write", archive.write if me else full_disk)
+        with pytest.raises((OSError, RuntimeError), match="disk is full"):
+            u.save(file)
+    np.testing.assert_allclose(ts.load(file)(AT), values / 2, rtol=0, atol=1e-14)
+    u.save(file)
+    return values
+
+
+def full_disk(*_, **__):
+    raise OSError("the disk is full")
+
+
 SCARCE = 2 << 20
 """Bytes that are too few for one process and enough for each of two."""
 
@@ -84,7 +111,8 @@ def bytes_sent():
     ready, note = factored.ready, factored.solve().report.solver_note
     columns = max(space.columns for space in ready.spaces)
     counted = re.search(r"sent ([\d,]+) bytes to join and ([\d,]+) to solve", note)
-    return traffic(ready.joined.order, columns), [int(n.replace(",", "")) for n in counted.groups()]
+    foretold = traffic(ready.joined.order, ready.system.cells.faces, columns)
+    return foretold, [int(n.replace(",", "")) for n in counted.groups()]
 
 
 def run(number, *arguments):
@@ -98,6 +126,7 @@ def test_two_processes_find_what_one_does(tmp_path, capfd):
     with limited(SCARCE), pytest.raises(MemoryError, match="take 2 processes"):
         scarce()
     alone = {**solved(), "scarce": scarce()}
+    alone["parts"] = alone["merged"]
     for index in range(2):
         with np.load(tmp_path / f"{index}.npz") as found:
             for name, value in alone.items():
@@ -105,6 +134,10 @@ def test_two_processes_find_what_one_does(tmp_path, capfd):
                 assert apart < (1e-12 if name != "refined" else 1e-10), (index, name)
             foretold, counted = found["bytes"]
             np.testing.assert_allclose(counted, foretold, rtol=0.1)
+
+    files = sorted(file.name[:8] for file in tmp_path.glob("u.*"))
+    assert files == ["u.npz", "u.part0-", "u.part1-"]
+    np.testing.assert_allclose(ts.load(tmp_path / "u")(AT), alone["merged"], rtol=0, atol=1e-12)
 
 
 def test_a_killed_process_ends_the_other_and_is_named(tmp_path, capfd):
@@ -127,6 +160,7 @@ def main(what, *folder):
         values = solved()
         with limited(SCARCE):
             values["scarce"] = scarce()
+        values["parts"] = in_parts(Path(*folder) / "u")
         np.savez(Path(*folder) / f"{processes.index()}.npz", bytes=bytes_sent(), **values)
         return
     try:

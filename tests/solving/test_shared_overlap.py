@@ -12,6 +12,7 @@ from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 import tessella as ts
 from tessella.machine import processes
@@ -85,9 +86,9 @@ def solved(name):
     return CASES[name]()
 
 
-def test_three_processes_iterate_like_one(tmp_path, capfd):
-    """Every process has the whole solution, after the iterations of a single one, and what they
-    send is foretold. Before that they refuse what they cannot share."""
+def test_three_processes_iterate_like_one(tmp_path, capfd, monkeypatch):
+    """Every process finds the solution, after the iterations of a single one, and what they send is
+    foretold. Before that they refuse what they cannot share."""
     assert run(3, "processes", tmp_path) == 0, capfd.readouterr().err
     said = capfd.readouterr().out
     assert said.count("3 processes cannot share 2 overlapping subdomains: start at most 2") == 3
@@ -101,6 +102,34 @@ def test_three_processes_iterate_like_one(tmp_path, capfd):
                 np.testing.assert_allclose(found[f"{name} report"], numbers(own), rtol=1e-9)
             foretold, counted = found["bytes"]
             np.testing.assert_allclose(counted, foretold, rtol=0.1)
+    check_parts(tmp_path, monkeypatch)
+
+
+def check_parts(folder, monkeypatch):
+    """What three processes saved is loaded whole, or by two, each its share; a part that is missing
+    or another one is refused."""
+    whole = ts.load(folder / "u")
+    u = np.asarray(solved("deflated")(AT))
+    np.testing.assert_allclose(whole(AT), u, rtol=0, atol=1e-12 * np.max(np.abs(u)))
+    shares = []
+    for index in range(2):
+        with monkeypatch.context() as patch:
+            patch.setattr(processes, "alone", lambda: False)
+            patch.setattr(processes, "number", lambda: 2)
+            patch.setattr(processes, "index", lambda index=index: index)
+            own = ts.load(folder / "u")
+        columns = own.parted.columns(index)
+        np.testing.assert_array_equal(own.coefficients, whole.coefficients[columns])
+        shares.append(columns)
+    every = np.sort(np.concatenate(shares))
+    np.testing.assert_array_equal(every, np.arange(len(whole.coefficients)))
+    first, second = sorted(folder.glob("u.part*"))[:2]
+    second.write_bytes(first.read_bytes())
+    with pytest.raises(ValueError, match="not the part that"):
+        ts.load(folder / "u")
+    second.unlink()
+    with pytest.raises(FileNotFoundError, match=r"part1-\w+.npz is missing, a part of"):
+        ts.load(folder / "u")
 
 
 SPREAD = ("lsmr", "cg")
@@ -145,6 +174,8 @@ def main(what, folder):
     for name in CASES if what == "processes" else SPREAD:
         u = solved(name)
         values |= {name: np.asarray(u(AT)), f"{name} report": numbers(u)}
+    if what == "processes":
+        solved("deflated").save(Path(folder) / "u")
     np.savez(Path(folder) / f"{processes.index()}.npz", **values)
 
 

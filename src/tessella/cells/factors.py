@@ -34,6 +34,7 @@ from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.factored import Found, Many, Watching
+from tessella.overlap.parted import Parted
 from tessella.problem.slabs import TIME
 
 
@@ -82,12 +83,25 @@ class CellFactors(FactoredCells):
             right = self.system.split(self.system.right)
             answers, result = self.answers(*right)
             unknowns = self.unknowns(answers, ())
-            a = unknowns.coefficients()
+            a = self._coefficients(unknowns)
         with watch.phase("measure"), single_threaded_blas():
             missed = self.residuals(unknowns, answers, *right)
             residual = {name: float(one) for name, one in missed.items()}
             apart = jumps(unknowns, self.joined.order.owners) if watching.jumps else None
-        return Found(a, result, residual, apart, self._traffic(begun))
+        return Found(a, result, residual, apart, self._traffic(begun), self._parted)
+
+    @cached_property
+    def _parted(self) -> Parted | None:
+        """Who has which coefficients: those of its cells; of boxes without one, process 0."""
+        if processes.alone():
+            return None
+        owner = np.zeros(self.system.cells.tiling.count, dtype=np.int64)
+        owner[self.system.cells.number] = self.joined.order.owners
+        return Parted.of(self.system.bases, [owner] * len(self.system.bases))
+
+    def _coefficients(self, unknowns: Unknowns) -> Array:
+        """Those of this process."""
+        return unknowns.coefficients(None if self._parted is None else self._parted.mine[0])
 
     def _traffic(self, begun: int) -> str:
         """What several processes have sent each other to join cells and to solve."""
@@ -106,7 +120,8 @@ class CellFactors(FactoredCells):
             answers, result = self.answers(*own)
             unknowns = self.unknowns(answers, right.shape[:-1])
             missed = self.residuals(unknowns, answers, *own)
-            return Many(unknowns.coefficients(), result, missed)
+            a = self._coefficients(unknowns)
+            return Many(a if self._parted is None else self._parted.whole(a), result, missed)
 
     def answers(self, h: Sequence[Array], values: Array) -> tuple[list[Array], SolverResult]:
         """What the cells of every family answer to right-hand sides (see `CellSystem.split`) and to
@@ -206,16 +221,11 @@ class CellFactors(FactoredCells):
         return found
 
     def unknowns(self, answers: Sequence[Array], several: tuple[int, ...]) -> Unknowns:
-        """Those of all cells; what other processes found is sent here."""
+        """Those of all cells; of several processes, of its own."""
         rows = np.zeros((self.system.cells.count, *several, self._widest))
         for own, y in zip(self.mapped, answers, strict=True):
             x = own.unknowns(y)
             rows[own.cells, ..., : x.shape[-1]] = x
-        if not processes.alone():
-            owners = self.joined.order.owners
-            parts = processes.gathered("unknowns", rows[owners == processes.index()])
-            for owner, x in enumerate(parts):
-                rows[owners == owner] = x
         return Unknowns(self._own, self.spaces, self.space_of, rows, self.own_units)
 
     def residuals(

@@ -5,12 +5,13 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from tessella.cells import slots
 from tessella.cells.system import CellSystem
+from tessella.cells.tiled import Between
 from tessella.cells.tree import WHOLE
 from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
@@ -32,7 +33,10 @@ def jumps(unknowns: Unknowns, owners: np.ndarray | None = None) -> dict[str, dic
     """Root mean square and largest jump of u and of every normal derivative that is exchanged; a
     process looks at the faces above its own cells (`owners`)."""
     found: dict[str, list[Array]] = {}
-    mine = None if owners is None or processes.alone() else owners == processes.index()
+    mine = None
+    if owners is not None and not processes.alone():
+        mine = owners == processes.index()
+        _hear_neighbours(unknowns, owners)
     for name, apart in (*_on_whole_faces(unknowns, mine), *_on_parts(unknowns, mine)):
         found.setdefault(name, []).append(apart.ravel())
     own = {name: np.concatenate(parts) for name, parts in found.items()}
@@ -45,6 +49,28 @@ def jumps(unknowns: Unknowns, owners: np.ndarray | None = None) -> dict[str, dic
         name: {"rms": math.sqrt(every[name][0] / every[name][1]), "max": every[name][2]}
         for name in ordered
     }
+
+
+def _hear_neighbours(unknowns: Unknowns, owners: np.ndarray) -> None:
+    """Take in the unknowns of cells above this process's own, and send those below which others'
+    cells lie."""
+    sent = across(unknowns.system.cells.faces, owners)
+    me, every = processes.index(), range(processes.number())
+    out = {q: unknowns.rows[cells] for (p, q), cells in sent.items() if p == me}
+    sources = [p for p, q in sent if q == me]
+    for p, rows in processes.exchanged("neighbours", every, out, sources).items():
+        unknowns.rows[sent[p, me]] = rows
+
+
+def across(faces: Sequence[Between], owners: np.ndarray) -> dict[tuple[int, int], np.ndarray]:
+    """Cells of one process above those of another, by both."""
+    pairs = np.array([(face.above, face.below) for face in faces], dtype=np.int64).reshape(-1, 2)
+    whose = owners[pairs]
+    apart = whose[:, 0] != whose[:, 1]
+    found: dict[tuple[int, int], set[int]] = {}
+    for (p, q), cell in zip(whose[apart].tolist(), pairs[apart, 0].tolist(), strict=True):
+        found.setdefault((p, q), set()).add(cell)
+    return {ends: np.array(sorted(cells)) for ends, cells in sorted(found.items())}
 
 
 Known = dict[str, tuple[float, int, float]]

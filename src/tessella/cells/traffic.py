@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tessella.cells.joining import Order
+from tessella.cells.jumps import across
+from tessella.cells.tiled import Between
 from tessella.cells.together import Teams, part_of
 
 
@@ -17,19 +20,22 @@ class Traffic(NamedTuple):
     solving: int
 
 
-def traffic(order: Order, unknowns: int, sums: int = 0, corrections: int = 0) -> Traffic:
-    """Foretold from the order of joins, the most unknowns of a cell, the sums over all cells, and
-    how often a solution is corrected.
+def traffic(
+    order: Order, faces: Sequence[Between], unknowns: int, sums: int = 0, corrections: int = 0
+) -> Traffic:
+    """Foretold from the order of joins, the faces between cells, the most unknowns of a cell, the
+    sums over all cells, and how often a solution is corrected.
 
     A join that several processes make costs the columns that are dealt out, D, and what the owner
     keeps of it. A right-hand side costs what every group that is handed over gives and takes; every
-    process tells all others what it has at faces between processes, and its cells' unknowns.
+    process tells all others what it has at faces between processes, and those below them its cells'
+    unknowns.
     """
     number = 1 + max(stage.owner for stage in order.stages)
     sizes = [order.stages[i].sizes for i in order.handed]
     once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes)
     once += number * (number - 1) * len(order.crossing)
-    cells = (number - 1) * len(order.places) * unknowns
+    cells = unknowns * sum(map(len, across(faces, order.owners).values()))
     joining = sum(_joined(Teams(order), i, sums) for i in order.above)
     return Traffic(8 * joining, 8 * ((1 + corrections) * once + cells))
 

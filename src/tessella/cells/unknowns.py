@@ -53,22 +53,27 @@ class Unknowns:
             found[reached, ..., k] = value
         return found
 
-    def coefficients(self) -> Array:
-        """Of all features of all unknowns, as a basis numbers them; of several right-hand sides one
-        below the other, (k, columns)."""
+    def coefficients(self, boxes: np.ndarray | None = None) -> Array:
+        """Of all features of all unknowns, as a basis numbers them, or those in some boxes of the
+        tiling (a mask); of several right-hand sides one below the other, (k, columns)."""
         system, parts, several = self.system, [], self.rows.shape[1:-1]
-        everywhere = np.arange(system.cells.count)
+        number, count = system.cells.number, system.cells.tiling.count
+        cells, place = np.arange(system.cells.count), number
+        if boxes is not None:
+            cells, count = np.flatnonzero(boxes[number]), int(boxes.sum())
+            place = (np.cumsum(boxes) - 1)[number]
         for f, basis in enumerate(system.bases):
-            a = np.zeros((*several, system.cells.tiling.count, basis.width))
+            a = np.zeros((*several, count, basis.width))
             columns = basis.features.columns
-            for space, mine in self._by_space(everywhere):
+            for space, at in self._by_space(cells):
+                mine = cells[at]
                 reduced = self.features(mine, space, f)
                 own = space.draws[f].coefficients(flat(reduced).T).T
                 own = own.reshape(*reduced.shape[:-1], columns)
-                a[..., system.cells.number[mine], :columns] = np.moveaxis(own, 0, -2)
-            extra = self.own(everywhere, f)
+                a[..., place[mine], :columns] = np.moveaxis(own, 0, -2)
+            extra = self.own(cells, f)
             if extra.shape[-1]:
-                a[..., system.cells.number, columns:] = np.moveaxis(extra, 0, -2)
+                a[..., place[cells], columns:] = np.moveaxis(extra, 0, -2)
             parts.append(a.reshape(*several, -1))
         return np.concatenate(parts, axis=-1)
 

@@ -62,10 +62,11 @@ class DamagedError(ValueError):
     """A file that is not as it was written."""
 
 
-def write(path: Path, kind: str, version: int, header: dict[str, Any], **arrays: Array) -> None:
-    """Write atomically: a reader sees the old file or the whole new one."""
+def write(path: Path, kind: str, version: int, header: dict[str, Any], **arrays: Array) -> str:
+    """Write atomically: a reader sees the old file or the whole new one. The digest of all of
+    it."""
     stored = {name: _plain(array) for name, array in arrays.items()}
-    digests = {name: _digest(array) for name, array in stored.items()}
+    digests = _digests(stored)
     whole = {"format": f"tessella {kind}", "version": version, **header, "digests": digests}
     text = json.dumps(whole, default=_as_json).encode()
     if len(text) > LARGEST_HEADER:
@@ -74,9 +75,20 @@ def write(path: Path, kind: str, version: int, header: dict[str, Any], **arrays:
             f"({LARGEST_HEADER:,}): take fewer points or parts of the domain"
         )
     stored["header"] = np.frombuffer(text, dtype=np.uint8)
-    stored["digest"] = np.frombuffer(_digest(stored["header"]).encode(), dtype=np.uint8)
+    whole_digest = _digest(stored["header"])
+    stored["digest"] = np.frombuffer(whole_digest.encode(), dtype=np.uint8)
     with written_whole(path) as unfinished, open(unfinished, "wb") as file:
         np.savez(file, **stored)  # type: ignore[arg-type]
+    return whole_digest
+
+
+def digest_of(arrays: dict[str, Array]) -> str:
+    """Of some arrays with their names."""
+    return hashlib.sha256(json.dumps(_digests(arrays)).encode()).hexdigest()
+
+
+def _digests(arrays: dict[str, Array]) -> dict[str, str]:
+    return {name: _digest(array) for name, array in arrays.items()}
 
 
 @dataclass(frozen=True)
@@ -89,6 +101,7 @@ class Archive:
     members: dict[str, zipfile.ZipInfo] = field(repr=False)
     header: dict[str, Any] = field(default_factory=dict)
     digests: dict[str, str] = field(default_factory=dict, repr=False)
+    digest: str = ""
 
     def damaged(self, reason: object) -> DamagedError:
         """The error that says what is wrong with the file."""
@@ -201,7 +214,7 @@ def _with_header(archive: Archive, version: int, others: tuple[str, ...]) -> Arc
     for name in sorted(digests.keys() ^ {*archive.members} - {"header", "digest"}):
         where = "is missing from it" if name in digests else "was added to it"
         raise archive.damaged(f"{name!r} {where}")
-    return replace(whole, digests=digests)
+    return replace(whole, digests=digests, digest=digest.tobytes().decode())
 
 
 class _About(NamedTuple):

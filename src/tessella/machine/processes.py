@@ -165,6 +165,16 @@ def by_itself() -> Iterator[None]:
         _Here.apart -= 1
 
 
+@contextmanager
+def together() -> Iterator[None]:
+    """Inside, all take part, although each does everything else by itself."""
+    apart, _Here.apart = _Here.apart, 0
+    try:
+        yield
+    finally:
+        _Here.apart = apart
+
+
 def number() -> int:
     """How many processes there are."""
     return 1 if alone() else _Here.number

@@ -79,6 +79,8 @@ class Wire:
 
     def __init__(self, index: int, ends: dict[int, socket.socket], watch: Watch) -> None:
         self.index, self.ends, self.watch, self.sent = index, ends, watch, 0
+        self.asked = ""
+        """What this process asks for."""
         self.waits: tuple[int, float] | None = None
         """For which process, and since when nothing came from it."""
         watch.wire = self
@@ -93,10 +95,11 @@ class Wire:
                 if x.nbytes:
                     end.sendall(x.data.cast("B"))
         except OSError:
-            raise self.watch.error(to) from None
+            raise self.watch.error(to, what) from None
         self.sent += sum(x.nbytes for x in whole)
 
     def receive(self, source: int, what: str) -> list[np.ndarray]:
+        self.asked = what
         head = self._read(source, int.from_bytes(self._read(source, 4), "little"))
         theirs, kinds = json.loads(head)
         if theirs != what:
@@ -126,7 +129,7 @@ class Wire:
             except OSError:
                 got = 0
             if not got:
-                raise self.watch.error(source)
+                raise self.watch.error(source, self.asked)
             start += got
         self.waits = None
 
@@ -227,10 +230,11 @@ class Watch(threading.Thread):
                 except OSError:
                     continue
 
-    def error(self, number: int) -> ProcessLostError:
+    def error(self, number: int, what: str) -> ProcessLostError:
         """Why nothing comes from a process any more; who was lost first may take a moment."""
         self._known.wait(5 * BEAT)
-        first = self.lost or f"process {number} has ended before process {self.index}"
+        ended = f"process {number} has ended before process {self.index}, which is at {what!r}"
+        first = self.lost or ended
         return ProcessLostError(
             f"{first}; process {self.index} ends too. Look at what that process printed, then start"
             f" all of them again"

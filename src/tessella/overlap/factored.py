@@ -12,6 +12,7 @@ from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis
+from tessella.overlap.parted import Parted
 from tessella.problem.problem import Problem
 
 
@@ -28,13 +29,21 @@ class Watching(NamedTuple):
 
 class Found(NamedTuple):
     """Coefficients, how they were found, what every statement misses, and how far neighbours side
-    by side disagree; and a remark on how it came about."""
+    by side disagree; a remark on how it came about; and who has which coefficients, where `a` are
+    only those of this process."""
 
     a: Array
     result: SolverResult
     residual: dict[str, float]
     jumps: dict[str, dict[str, float]] | None = None
     note: str = ""
+    parted: Parted | None = None
+
+    def whole(self) -> Found:
+        """With the coefficients of all processes."""
+        if self.parted is None:
+            return self
+        return self._replace(a=self.parted.whole(self.a), parted=None)
 
 
 class Many(NamedTuple):

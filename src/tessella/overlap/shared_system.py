@@ -36,7 +36,8 @@ class SharedSquares(LeastSquares):
         return self.share.rows
 
     def residuals(self, a: Array) -> dict[str, float]:
-        filled = np.asarray(self.M.matvec(on_device(a[self.share.own_columns])))
+        """With the coefficients of this process."""
+        filled = np.asarray(self.M.matvec(on_device(a)))
         halo = self.share.halo
         squares = halo.counted * (halo.added(filled) - self.h) ** 2
         own = np.array([squares[rows].sum() for rows in self.parts.values()])
@@ -69,9 +70,6 @@ class SharedReduced(Reduced):
     @property
     def columns_kept(self) -> int:
         return self.kept_by_all
-
-    def coefficients(self, y: Array) -> Array:
-        return self.share.gathered(super().coefficients(y))
 
 
 def shared_system(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> SharedSquares:

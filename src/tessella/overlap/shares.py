@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -20,6 +21,7 @@ from tessella.machine.arrays import Array, on_device
 from tessella.machine.printing import counted
 from tessella.overlap.basis import Basis
 from tessella.overlap.decomposition import Decomposition
+from tessella.overlap.parted import Parted
 from tessella.overlap.points import Rows
 from tessella.problem.problem import Problem
 
@@ -29,21 +31,21 @@ class Share:
     """What this process has of a system.
 
     owners   the process of every subdomain, for each decomposition of the basis
-    columns  which of all columns each process has
+    parted   who has which columns
     rows     of all processes together
     sizes    rows of every equation and condition, of all processes together
     halo     the vectors
     """
 
     owners: dict[Decomposition, np.ndarray]
-    columns: tuple[np.ndarray, ...]
+    parted: Parted
     rows: int
     sizes: dict[str, int]
     halo: Halo
 
-    @property
+    @cached_property
     def own_columns(self) -> np.ndarray:
-        return self.columns[processes.index()]
+        return self.parted.columns(self.parted.me)
 
     def has(self, decomposition: Decomposition) -> np.ndarray:
         """Which subdomains are those of this process."""
@@ -59,21 +61,12 @@ class Share:
         )
         return BlockMatrix(groups, (M.shape[0], len(own)))
 
-    def gathered(self, own: Array) -> Array:
-        """The coefficients of all columns."""
-        a = np.zeros(sum(map(len, self.columns)))
-        for columns, part in zip(
-            self.columns, processes.gathered("coefficients", own), strict=True
-        ):
-            a[columns] = part
-        return a
-
     def bytes(self, iterations: int, sums: int = 2) -> int:
         """What all processes send for a solution after so many iterations that take so many sums
-        each: what neighbours add to common rows, the sums, and coefficients to all."""
-        number, columns = processes.number(), sum(map(len, self.columns))
+        each: what neighbours add to common rows, and the sums."""
+        number = processes.number()
         halos = int(processes.total("halo", np.array([self.halo.bytes()]))[0])
-        told = number * (sums * (iterations + 1) + 3) + columns
+        told = number * (sums * (iterations + 1) + 3)
         return (iterations + 1) * halos + 8 * (number - 1) * told
 
 
@@ -104,7 +97,8 @@ def share_of(
     places = {q: np.flatnonzero(by_any[:, q]) for q in range(processes.number()) if q != me}
     halo = Halo({q: common for q, common in places.items() if len(common)}, counter)
     sizes = {part.source.name: len(part.points) for part in rows}
-    share = Share(owners, _columns(levels, owners), len(points), sizes, halo)
+    parted = Parted.of(levels, [owners[one.decomposition] for one in levels])
+    share = Share(owners, parted, len(points), sizes, halo)
     ends = np.cumsum([len(part.points) for part in rows])
     return share, [
         _some(part, mine[e - len(part.points) : e]) for part, e in zip(rows, ends, strict=True)
@@ -147,10 +141,3 @@ def _within(boxes: Decomposition, own: np.ndarray, points: Array) -> np.ndarray:
             x = points[:, axis]
             near &= (x >= low[axis] - room[axis]) & (x <= high[axis] + room[axis])
     return near
-
-
-def _columns(
-    levels: Sequence[Basis], owners: dict[Decomposition, np.ndarray]
-) -> tuple[np.ndarray, ...]:
-    owner = np.concatenate([np.repeat(owners[one.decomposition], one.width) for one in levels])
-    return tuple(np.flatnonzero(owner == q) for q in range(processes.number()))

@@ -1,4 +1,5 @@
 """Solutions and factors on disk: one .npz file of plain arrays with a JSON header; no pickle.
+Coefficients that several processes have are in files of their own beside it (`stored_parts`).
 
 The arrays are everything the solution needs to be evaluated (decomposition, feature weights,
 coefficients). Functions cannot be stored: a solution whose problem has an ansatz made of functions
@@ -33,6 +34,14 @@ from tessella.solution.marched import Marched, MarchReport
 from tessella.solution.report import Report
 from tessella.solution.solution import Solution
 from tessella.solution.stored_basis import StoredLevel, arrays_of, basis_of, describe_level
+from tessella.solution.stored_parts import (
+    LARGEST_COEFFICIENT,
+    StoredPart,
+    in_place_of,
+    owners_of,
+    read_parts,
+    write_parts,
+)
 from tessella.solution.stored_problem import (
     StoredProblem,
     describe_problem,
@@ -47,9 +56,6 @@ if TYPE_CHECKING:
 VERSION = 3
 SOLUTION, MARCH, FACTORS = "solution", "march", "factors"
 
-LARGEST_COEFFICIENT = 1e200
-"""Larger ones could not be added up."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class StoredOnBasis(StoredProblem):
@@ -63,6 +69,7 @@ class StoredSolution(StoredOnBasis):
     """The header of a solution's file."""
 
     report: dict[str, Any]
+    parts: tuple[StoredPart, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -71,30 +78,43 @@ class StoredMarch(StoredProblem):
 
     slabs: tuple[StoredSolution, ...]
     report: dict[str, Any]
+    parts: tuple[StoredPart, ...] = ()
 
 
 def save(solution: Solution, path: str | Path) -> Path:
-    """Write atomically: a reader sees the old file or the whole new one."""
-    target = named(path)
-    header = dataclasses.asdict(_describe(solution))
-    archive.write(target, SOLUTION, VERSION, header, **_arrays(solution))
-    return target
+    """Write atomically: a reader sees the old solution or the whole new one."""
+    return _written(named(path), SOLUTION, _describe(solution), {"": solution})
 
 
 def save_march(marched: Marched, path: str | Path) -> Path:
     """All slabs of a march in one file, written like a solution."""
-    target = named(path)
     stored = StoredMarch(
         **describe_problem(marched.problem),
         slabs=tuple(_describe(slab) for slab in marched.slabs),
         report=dataclasses.asdict(marched.report),
     )
+    return _written(
+        named(path), MARCH, stored, {_slab(k): slab for k, slab in enumerate(marched.slabs)}
+    )
+
+
+def _written(
+    target: Path,
+    kind: str,
+    stored: StoredSolution | StoredMarch,
+    slabs: dict[str, Solution],
+) -> Path:
+    """Solutions by the prefixes of their arrays; the files of processes before the index."""
+    parts = write_parts(target, slabs)
+    header = dataclasses.asdict(dataclasses.replace(stored, parts=parts))
     arrays = {
-        f"{_slab(k)}{name}": array
-        for k, slab in enumerate(marched.slabs)
+        f"{prefix}{name}": array
+        for prefix, slab in slabs.items()
         for name, array in _arrays(slab).items()
     }
-    archive.write(target, MARCH, VERSION, dataclasses.asdict(stored), **arrays)
+    with in_place_of(target, parts) as mine:
+        if mine:
+            archive.write(target, kind, VERSION, header, **arrays)
     return target
 
 
@@ -112,6 +132,9 @@ def load(
     `activation` is needed when the features used an activation of your own, and `enrichment` when
     the basis had any: the same functions in the same order, unknown by unknown and level by level
     if there are several.
+
+    What several processes saved lies in several files, which stay in one folder. It is loaded by
+    one process, or by any number of them, each its share.
 
     A file that is damaged, or has changed since it was written, is refused.
 
@@ -167,8 +190,10 @@ def _arrays(solution: Solution) -> dict[str, Array]:
         f"history_{field.name}": getattr(solution.history, field.name)
         for field in dataclasses.fields(History)
     }
+    parted = solution.parted
+    own = {"coefficients": solution.coefficients} if parted is None else owners_of(parted)
     return {
-        "coefficients": solution.coefficients,
+        **own,
         "ansatz_probe": probe(solution.problem),
         **history,
         **arrays_of(_levels(solution), solution.problem.domain),
@@ -181,19 +206,25 @@ def _read_solution(
     problem: Problem | None,
     activation: Activation | None,
     enrichment: Functions,
+    prefix: str = "",
 ) -> Solution:
     with file.read_as("report"):
         report = Report.from_saved(stored.report)
     problem = problem_of(stored, file, problem, report.preset)
     functions = functions_of(stored, as_enrichment(enrichment, problem.domain), report.preset, file)
     basis = basis_of(stored.levels, file, problem.domain, problem.fields, activation, functions)
-    coefficients = file.array("coefficients", (basis.columns,), LARGEST_COEFFICIENT)
+    parted = None
+    if "owners_0" in file.members:
+        levels = [one for own in per_field(basis, problem.fields) for one in own.levels]
+        coefficients, parted = read_parts(file, prefix, stored.parts, levels)
+    else:
+        coefficients = file.array("coefficients", (basis.columns,), LARGEST_COEFFICIENT)
     if not has_ansatz_of(problem, file):
         raise ValueError(
             f"{file.path} was solved with another ansatz than the given problem has: pass the "
             f"problem it was solved for"
         )
-    return Solution(problem, basis, coefficients, report, _history(file))
+    return Solution(problem, basis, coefficients, report, _history(file), parted)
 
 
 def _read_march(
@@ -224,8 +255,8 @@ def _read_march(
         bounds = (report.slabs[k - 1].end if k else start, report.slabs[k].end)
         with file.read_as("slabs"):
             part = slab_problem(whole, bounds, slabs[-1] if slabs else None)
-        arrays = file.within(_slab(k))
-        slabs.append(_read_solution(own, arrays, part, activation, enrichment))
+        own, arrays = dataclasses.replace(own, parts=stored.parts), file.within(_slab(k))
+        slabs.append(_read_solution(own, arrays, part, activation, enrichment, _slab(k)))
     return Marched(whole, tuple(slabs), report)
 
 

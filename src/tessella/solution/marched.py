@@ -13,8 +13,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tessella.geometry.domain import real_numbers
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.schema import as_type
+from tessella.overlap.parted import CALLED, Parted
 from tessella.problem.operators import Identity, Operator
 from tessella.problem.problem import Problem
 from tessella.solution.export import Sampled
@@ -28,6 +30,7 @@ from tessella.solution.solution import (
     component,
     missed_of_equations,
     test_points,
+    together_if,
 )
 
 if TYPE_CHECKING:
@@ -279,17 +282,31 @@ class Marched(Sampled):
         Where two slabs meet, the later one answers.
         """
         operator = as_operator(operator, "apply()")
-        x = self.problem.domain.points(points)
-        check_inside(self.problem, x)
-        normals = as_normals(normals, x)
+        with together_if(self.parted):
+            x = self.problem.domain.points(points)
+            check_inside(self.problem, x)
+            normals = as_normals(normals, x)
         owner = self._owners(x[:, self.problem.domain.axis_index("t")])
-        values = np.zeros(len(x))
-        for k in np.unique(owner):
+        values, asked = np.zeros(len(x)), np.zeros(len(self.slabs))
+        asked[owner] = 1
+        if self.parted is not None:
+            with processes.together():
+                asked = processes.total(CALLED, asked)
+        for k in np.flatnonzero(asked).tolist():
             own = owner == k
             values[own] = self.slabs[k].apply(
                 operator, x[own], None if normals is None else normals[own]
             )
         return values
+
+    @property
+    def parted(self) -> Parted | None:
+        """Who has which coefficients of the first slab that is in parts."""
+        return next((slab.parted for slab in self.slabs if slab.parted is not None), None)
+
+    def whole(self) -> Marched:
+        """With the coefficients of all processes in each, who all call this (see `Solution`)."""
+        return dataclasses.replace(self, slabs=tuple(slab.whole() for slab in self.slabs))
 
     def _owners(self, times: Array) -> np.ndarray:
         """The slabs that answer at these times."""
@@ -345,7 +362,9 @@ class Marched(Sampled):
         return drift(self, self.slabs[0].basis, [slab.end for slab in self.report.slabs])
 
     def __str__(self) -> str:
-        return str(dataclasses.replace(self.report, energy_drift=self._energy_drift))
+        """Without the energy's drift where processes have parts, of which one may print alone."""
+        drift = None if self.parted else self._energy_drift
+        return str(dataclasses.replace(self.report, energy_drift=drift))
 
     def errors(self, points: ArrayLike | None = None) -> dict[str, float]:
         """Normalised L1, relative L2 and maximum error against the exact solution."""

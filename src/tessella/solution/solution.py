@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -27,8 +29,9 @@ from tessella.machine import processes
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.memory import require
 from tessella.machine.printing import times
-from tessella.overlap.basis import AnyBasis, per_field
+from tessella.overlap.basis import AnyBasis, Basis, per_field
 from tessella.overlap.matrices import evaluate_all
+from tessella.overlap.parted import CALLED, Parted
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
 from tessella.overlap.shares import Share
@@ -57,6 +60,10 @@ class Solution(Sampled):
     With several unknowns the values have a column for each, in the order of `problem.fields`, and
     `solution["p"]` is the function p alone.
 
+    Of several processes that share the subdomains each has the `coefficients` of its own, and
+    `parted` says whose the others are. Then all processes call it together, or draw, export or
+    save it, with the same points or each with its own; whoever is to call it alone needs `whole()`.
+
     >>> import tessella as ts
     >>> line = ts.Box(x=(0, 1))
     >>> problem = ts.Problem(line, ts.Equation(-ts.D(x=2), 2.0), [ts.Dirichlet(0.0)])
@@ -75,6 +82,7 @@ class Solution(Sampled):
     coefficients: Array
     report: Report
     history: History
+    parted: Parted | None = None
 
     def __call__(self, points: ArrayLike) -> Array:
         """Values at an (n, d) array of points of the domain."""
@@ -93,26 +101,52 @@ class Solution(Sampled):
         `normals` are the outward unit normals at the points, for operators that use them.
         """
         operator = as_operator(operator, "apply()")
-        x = self.problem.domain.points(points)
-        check_inside(self.problem, x)
-        normals = as_normals(normals, x)
+        with together_if(self.parted):
+            x = self.problem.domain.points(points)
+            check_inside(self.problem, x)
+            normals = as_normals(normals, x)
         operator = classified(operator, self.problem.domain)
         if not is_linear(operator):
             return applied_to(operator, self, x, normals)
         x = self.problem.domain.wrapped(x)
         if isinstance(points, Gridded) and not self.problem.domain.periodic:
             x = points
-        values = self.problem.lift(operator, x, normals)
-        fields = self.problem.fields
-        offset = 0
-        for field, basis in zip(fields, per_field(self.basis, fields), strict=True):
-            symbol = self.problem.symbol(operator, x, normals, field)
-            for level in basis.levels:
-                own = self.coefficients[offset : offset + level.columns]
-                if symbol:
-                    values += superposed(level, own, x, symbol)
-                offset += level.columns
+        own = partial(self._superposed, operator)
+        values = own(x, normals) if self.parted is None else self.parted.added(own, x, normals)
+        return self.problem.lift(operator, x, normals) + values
+
+    def _superposed(self, operator: Operator, x: Array, normals: Array | None) -> Array:
+        """What the coefficients that are here add up to."""
+        values, problem = np.zeros(len(x)), self.problem
+        symbols = {f: problem.symbol(operator, x, normals, f) for f in problem.fields}
+        for field, level, own, mine in self._levels():
+            if symbols[field]:
+                values += superposed(level, own, x, symbols[field], mine)
         return values
+
+    def _levels(self) -> Iterator[tuple[str, Basis, Array, np.ndarray | None]]:
+        """Every level of every unknown: the coefficients that are here, and whose they are."""
+        fields, offset, number = self.problem.fields, 0, 0
+        for field, basis in zip(fields, per_field(self.basis, fields), strict=True):
+            for level in basis.levels:
+                mine = None if self.parted is None else self.parted.mine[number]
+                size = level.columns if mine is None else level.width * int(mine.sum())
+                yield field, level, self.coefficients[offset : offset + size], mine
+                offset, number = offset + size, number + 1
+
+    def whole(self) -> Solution:
+        """The solution with the coefficients of all processes in each, who all call this."""
+        if self.parted is None:
+            return self
+        a = self.parted.whole(self.coefficients)
+        return dataclasses.replace(self, coefficients=a, parted=None)
+
+    @property
+    def largest_coefficient(self) -> float:
+        """By size, of all."""
+        with processes.together():
+            own = float(np.max(np.abs(self.coefficients), initial=0.0))
+            return own if self.parted is None else processes.largest("coefficients", own)
 
     def derivatives(
         self, alphas: Sequence[Orders], points: Array, field: str | None = None
@@ -124,14 +158,15 @@ class Solution(Sampled):
         if problem.domain.regions or problem.ansatz_of(own) != Ansatz():
             each = [self.apply(derivative(problem, alpha, own), points) for alpha in alphas]
             return np.stack(each)
-        found, offset = np.zeros((len(alphas), len(x))), 0
-        for name, basis in zip(problem.fields, per_field(self.basis, problem.fields), strict=True):
-            for level in basis.levels:
-                a = self.coefficients[offset : offset + level.columns]
+
+        def here(x: Array, _: Array | None) -> Array:
+            found = np.zeros((len(alphas), len(x)))
+            for name, level, a, mine in self._levels():
                 if name == own:
-                    found += each_derivative(level, a, x, alphas)
-                offset += level.columns
-        return found
+                    found += each_derivative(level, a, x, alphas, mine)
+            return found
+
+        return here(x, None) if self.parted is None else self.parted.added(here, x, None)
 
     def integral(
         self, operator: Operator | None = None, on: str | Sequence[str] | None = None
@@ -220,7 +255,12 @@ class Solution(Sampled):
         return save(self, path)
 
     def __repr__(self) -> str:
-        return f"<Solution of {self.report.problem!r}: {len(self.coefficients):,} coefficients>"
+        return f"<Solution of {self.report.problem!r}: {self.basis.columns:,} coefficients>"
+
+
+def together_if(parted: Parted | None) -> AbstractContextManager[None]:
+    """What one process refuses inside, all refuse, if each has a part of the solution."""
+    return nullcontext() if parted is None else processes.in_unison(CALLED)
 
 
 def as_operator(operator: object, door: str) -> Operator:

@@ -8,7 +8,7 @@ is evaluated strip by strip.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TypeGuard
+from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
@@ -34,32 +34,66 @@ ALIKE, FEW, MANY = 4, 16, 32
 them, make tables worth their while."""
 
 
-def superposed(basis: Basis, a: Array, x: Array, symbol: dict[Orders, Array]) -> Array:
-    """sum_jk a_jk sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at the points x."""
+class Local(NamedTuple):
+    """Coefficients by subdomain, (own, width): of all, or of those that are `mine`."""
+
+    rows: Array
+    mine: np.ndarray | None
+    place: np.ndarray | None
+
+    @staticmethod
+    def of(basis: Basis, a: Array, mine: np.ndarray | None) -> Local:
+        rows = a.reshape(-1, basis.width)
+        return Local(rows, mine, None if mine is None else np.cumsum(mine) - 1)
+
+    def __call__(self, subdomain: np.ndarray) -> Array:
+        return self.rows[subdomain if self.place is None else self.place[subdomain]]
+
+    def some(self, subdomain: np.ndarray, *others: np.ndarray) -> tuple[np.ndarray, ...]:
+        """Those that are here, and what goes with each."""
+        if self.mine is None:
+            return subdomain, *others
+        here = self.mine[subdomain]
+        return subdomain[here], *(one[here] for one in others)
+
+
+def superposed(
+    basis: Basis,
+    a: Array,
+    x: Array,
+    symbol: dict[Orders, Array],
+    mine: np.ndarray | None = None,
+) -> Array:
+    """sum_jk a_jk sum_alpha symbol[alpha] D^alpha (omega_j phi_jk) at the points x; over the
+    subdomains that are `mine`, whose coefficients these are, or over all."""
     groups = _on_lattice(basis, x)
-    x = np.asarray(x)
+    x, local = np.asarray(x), Local.of(basis, a, mine)
     if groups is None:
         subdomain, point = basis.decomposition.seen(x)
         groups = _alike(basis, x, subdomain, point)
     if groups is None:
-        return _by_strips(basis, a, x, symbol, subdomain, point)
-    local, values = a.reshape(basis.decomposition.count, -1), np.zeros(len(x))
-    for cells, at, z in groups:
-        values[at] = _by_table(basis, local[cells], cells, z, {k: c[at] for k, c in symbol.items()})
+        return _by_strips(basis, local, x, symbol, *local.some(subdomain, point))
+    values = np.zeros(len(x))
+    for every, points, z in groups:
+        cells, at = local.some(every, points)
+        values[at] = _by_table(basis, local(cells), cells, z, {k: c[at] for k, c in symbol.items()})
     return values
 
 
-def each_derivative(basis: Basis, a: Array, x: Array, alphas: Sequence[Orders]) -> Array:
+def each_derivative(
+    basis: Basis, a: Array, x: Array, alphas: Sequence[Orders], mine: np.ndarray | None = None
+) -> Array:
     """sum_jk a_jk D^alpha (omega_j phi_jk) at the points x for every alpha, (alphas, n)."""
     subdomain, point = basis.decomposition.seen(x)
-    groups = _alike(basis, x, subdomain, point)
+    groups, local = _alike(basis, x, subdomain, point), Local.of(basis, a, mine)
     if groups is None:
-        one = np.ones(len(x))
-        each = [_by_strips(basis, a, x, {alpha: one}, subdomain, point) for alpha in alphas]
+        one, pairs = np.ones(len(x)), local.some(subdomain, point)
+        each = [_by_strips(basis, local, x, {alpha: one}, *pairs) for alpha in alphas]
         return np.stack(each)
-    local, values = a.reshape(basis.decomposition.count, -1), np.zeros((len(alphas), len(x)))
-    for cells, at, z in groups:
-        for row, made in zip(values, _tables(basis, local[cells], cells, z, alphas), strict=True):
+    values = np.zeros((len(alphas), len(x)))
+    for every, points, z in groups:
+        cells, at = local.some(every, points)
+        for row, made in zip(values, _tables(basis, local(cells), cells, z, alphas), strict=True):
             row[at] = made
     return values
 
@@ -101,7 +135,7 @@ def _on_lattice(basis: Basis, x: Array) -> list[Group] | None:
 
 def _alike(basis: Basis, x: Array, subdomain: np.ndarray, point: np.ndarray) -> list[Group] | None:
     """The cells in groups that are asked at the same places; None if that would not pay."""
-    if not _by_tables(basis) or len(point) != len(x):
+    if not _by_tables(basis) or len(point) != len(x) or not len(x):
         return None
     own = basis.decomposition
     z = (x[point] - own.centres[subdomain]) / own.half_widths[subdomain]
@@ -154,7 +188,7 @@ def _tables(
 
 def _by_strips(
     basis: Basis,
-    a: Array,
+    local: Local,
     x: Array,
     symbol: dict[Orders, Array],
     subdomain: np.ndarray,
@@ -163,7 +197,6 @@ def _by_strips(
     """The same at any points, strip by strip of one subdomain each."""
     alphas = sorted(symbol)
     coefficients = np.stack([symbol[alpha] for alpha in alphas])
-    local = a.reshape(basis.decomposition.count, -1)
     tables = basis_tables(basis, x, symbol)
     values = np.zeros(len(x))
     count = basis.decomposition.count
@@ -186,7 +219,7 @@ def _by_strips(
             dict(zip(alphas, coefficients[:, n], strict=True)),
         )
         used = min(size, len(owners) - start)
-        parts = np.einsum("bcm,bc->bm", np.asarray(blocks)[:used], local[j[:used]])
+        parts = np.einsum("bcm,bc->bm", np.asarray(blocks)[:used], local(j[:used]))
         values += np.bincount(n[: used * height], parts.ravel(), minlength=len(x))
     return values
 

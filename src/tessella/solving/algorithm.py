@@ -91,7 +91,8 @@ def substitute(
     if remarks and not report.advice:
         misfit = "" if ready.iterative else _misfit(ready.system, solved.residual)
         found["advice"] = missing_conditions(problem) or contradictions(problem) or misfit
-    solution = Solution(problem, basis, solved.a, report, solved.result.history)
+    history, parted = solved.result.history, solved.parted
+    solution = Solution(problem, basis, solved.a, report, history, parted)
     with watch.phase("measure"):
         if samples is not None:
             found["error"] = error_norms(solution(samples[0]), samples[1])

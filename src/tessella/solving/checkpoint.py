@@ -75,7 +75,7 @@ def of_solution(solution: Solution, name: str = "") -> Record:
         f"{name}history_{own.name}": np.asarray(getattr(solution.history, own.name), dtype=float)
         for own in dataclasses.fields(History)
     }
-    return Record(header, {f"{name}coefficients": solution.coefficients, **arrays})
+    return Record(header, {f"{name}coefficients": solution.whole().coefficients, **arrays})
 
 
 @dataclass(frozen=True)

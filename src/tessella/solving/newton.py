@@ -122,6 +122,7 @@ class Newton:
 
     def go(self, start: Applied) -> Iterated:
         """From a start to a solution; if that fails, by way of pseudo-time."""
+        start = start.whole() if isinstance(start, Solution) else start
         self.widest = 0.0, start
         last, reason = self._from(start)
         if reason and self.relaxes:
@@ -291,7 +292,7 @@ class Newton:
         """The next iterate; after another state than the one linearised around."""
         if state is None:
             watching = Watching(self.problem, self.parts.basis, None, self.progress)
-            self.found = ready.factors.solve(self.watch, watching)
+            self.found = ready.factors.solve(self.watch, watching).whole()
         else:
             values = {
                 own.name: lambda x, n, own=own: own.values(x) - rest(

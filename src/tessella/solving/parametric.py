@@ -216,7 +216,7 @@ class Parametric:
         system = way(parts.basis).assemble(linear, parts)
         ready = way(parts.basis).factor(system, parts, watch)
         self.factorisations += 1
-        solved = ready.solve(watch, Watching(problem, parts.basis))
+        solved = ready.solve(watch, Watching(problem, parts.basis)).whole()
         E, e = self._evaluation(problem, parts.basis, operators, x)
         data = ready.data()
         perturbed = Perturbed(

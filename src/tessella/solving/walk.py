@@ -285,7 +285,7 @@ class Walk:
     def _check_size(self, trial: Trial) -> None:
         """Stop a march whose solution grows beyond its first size and that of all data. Where it
         is not judged, coefficients tell when to look."""
-        a = float(np.max(np.abs(trial.solution.coefficients)))
+        a = trial.solution.largest_coefficient
         if trial.seen is None and a <= WORTH_A_LOOK * self.coefficients:
             return
         self.coefficients = max(self.coefficients, a)

@@ -32,6 +32,7 @@ from tessella.machine.arrays import Array, on_device
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.factored import Data, Factors, Found, Many, Watching
+from tessella.overlap.parted import Parted
 from tessella.overlap.points import Grid
 from tessella.overlap.shared_system import SharedSquares, shared_system
 from tessella.overlap.shares import Share
@@ -121,12 +122,16 @@ class Factored(Factors):
             result = self.solver.solve(self.state, self.reduced.h, monitor, progress)
             a = self.reduced.coefficients(np.asarray(result.x))
         residual = self.system.residuals(a)
-        return Found(a, result, residual, note=self._traffic(begun))
+        return Found(a, result, residual, note=self._traffic(begun), parted=self._parted)
 
     @property
     def share(self) -> Share | None:
         """What this process has of the system, if not all of it."""
         return self.system.share if isinstance(self.system, SharedSquares) else None
+
+    @property
+    def _parted(self) -> Parted | None:
+        return None if self.share is None else self.share.parted
 
     def _traffic(self, begun: int) -> str:
         """What several processes have sent each other."""
@@ -149,7 +154,7 @@ class Factored(Factors):
         for h, result in zip(right, results, strict=True):
             a = self.reduced.coefficients(np.asarray(result.x))
             residual = self.system.with_right(h).residuals(a)
-            found.append(Found(a, result, residual))
+            found.append(Found(a, result, residual, parted=self._parted).whole())
         return Many.of(found)
 
     def transposed(self, a: Array) -> Array | None:

@@ -79,6 +79,16 @@ class SharedCoarse:
 
 def shared_coarse(C: SharedMatrix, progress: Progress | None = None) -> SharedCoarse:
     """Factor the coarse blocks of all processes."""
+    turned, columns, starts, whole = _triangles(C)
+    factors = None if whole is None else NestedQR().init(whole, progress)
+    return SharedCoarse(tuple(turned), columns, C.shape[1], starts, factors)
+
+
+def _triangles(
+    C: SharedMatrix,
+) -> tuple[list[Turned], np.ndarray, np.ndarray, BlockMatrix | None]:
+    """The turned rows, the coarse columns here, where those of each process begin, and in process
+    0 all triangles; the pieces they were made of are forgotten."""
     assert isinstance(C.vectors, Halo)
     every = list(C.own.blocks())
     full = [k for k, block in enumerate(every) if len(block.columns)]
@@ -90,9 +100,23 @@ def shared_coarse(C: SharedMatrix, progress: Progress | None = None) -> SharedCo
     starts = np.concatenate([[0], *sizes]).cumsum()
     first = starts[processes.index()]
     own = [b._replace(columns=first + np.searchsorted(columns, b.columns)) for b in own]
-    classes = _classes(_met(own, C.vectors), C.shape[0])
+    turned, triangles = _turned(_classes(_met(own, C.vectors), C.shape[0]))
+    firsts = np.array([block.columns[0] for block in own], dtype=np.float64)[:, None]
+    del every, own
+    return turned, columns, starts, _collected(triangles, firsts, places, int(starts[-1]))
+
+
+Triangle = tuple[Array, list[np.ndarray]]
+"""What rows say about coarse unknowns, and the columns of each block that they meet."""
+
+
+def _turned(
+    classes: list[tuple[np.ndarray, list[Block]]],
+) -> tuple[list[Turned], list[Triangle]]:
+    """Q and R of every class, which is forgotten."""
     turned, triangles = [], []
-    for rows, pieces in classes:
+    while classes:
+        rows, pieces = classes.pop()
         met = [piece.columns for piece in pieces]
         values = np.zeros((len(rows), sum(map(len, met))))
         ends = np.cumsum([len(one) for one in met])
@@ -104,9 +128,7 @@ def shared_coarse(C: SharedMatrix, progress: Progress | None = None) -> SharedCo
             Q, values = np.linalg.qr(values)
         turned.append(Turned(rows, Q))
         triangles.append((values, met))
-    whole = _collected(triangles, own, places, int(starts[-1]))
-    factors = None if whole is None else NestedQR().init(whole, progress)
-    return SharedCoarse(tuple(turned), columns, C.shape[1], starts, factors)
+    return turned, triangles
 
 
 def _met(own: list[Block], halo: Halo) -> list[Block]:
@@ -200,8 +222,8 @@ def _homes(met: list[set[int]]) -> np.ndarray:
 
 
 def _collected(
-    triangles: list[tuple[Array, list[np.ndarray]]],
-    own: list[Block],
+    triangles: list[Triangle],
+    firsts: Array,
     positions: Array | None,
     columns: int,
 ) -> BlockMatrix | None:
@@ -214,7 +236,6 @@ def _collected(
             at += len(part)
         row += len(values)
     ints, floats = _packed(pieces)
-    firsts = np.array([block.columns[0] for block in own], dtype=np.float64)[:, None]
     places = np.zeros((0, 1)) if positions is None else np.concatenate([firsts, positions], axis=1)
     if processes.index():
         processes.send(0, "triangles", ints, floats, np.array([row]), places)
