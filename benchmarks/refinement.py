@@ -89,7 +89,7 @@ def everywhere() -> Iterator[None]:
         return tuple((0.0, 0.0) for _ in problem.domain.axes)
 
     with (
-        patch("tessella.solving.tolerance.split", lambda tiling, errors, axes: None),
+        patch("tessella.solving.refinement.split", lambda tiling, errors, axes: None),
         patch("tessella.solving.plan.layers", none),
         patch("tessella.accuracy.tuning.THIN", np.inf),
     ):

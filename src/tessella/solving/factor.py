@@ -31,7 +31,7 @@ from tessella.solving.method import Method, check_problem, unknown, with_choices
 from tessella.solving.places import Places, places_of
 from tessella.solving.plan import on_basis
 from tessella.solving.stored_factors import StoredStatement, packed, save
-from tessella.solving.tolerance import check, solve_to
+from tessella.solving.tolerance import solve_to
 from tessella.solving.ways import Factors, Found, Parts, way
 
 BATCH = 32
@@ -70,7 +70,6 @@ def factor(
     chosen = Method.of(choices, "factor", method).for_any_data()
     refined: Report | None = None
     if chosen.tol is not None:
-        check(problem, chosen.tol)
         found = solve_to(problem, chosen, progress)
         parts, refined = on_basis(found.basis), found.report
     else:

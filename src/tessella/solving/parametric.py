@@ -40,7 +40,7 @@ from tessella.solving.plan import on_basis
 from tessella.solving.primitives import value_p
 from tessella.solving.restated import Restated, Shape, spelled
 from tessella.solving.starts import started
-from tessella.solving.tolerance import check, solve_to
+from tessella.solving.tolerance import solve_to
 from tessella.solving.ways import Factors, Found, Parts, way
 
 KEPT = 2
@@ -262,7 +262,6 @@ class Parametric:
         if self.method.tol is None:
             made = self.method.parts(problem)
         elif known is None:
-            check(problem, self.method.tol)
             made = on_basis(self._to_tolerance(problem).basis)
         else:
             raise ValueError(
