@@ -13,7 +13,7 @@ import numpy as np
 import tessella as ts
 from benchmarks.harness import save, table
 from tessella.cells.shelf import Shelf
-from tessella.problem.operators import apply_to_function
+from tessella.problem.normal_form import apply_to_function
 from tessella.solving.tolerance import solve_to
 
 PATIENCE = 30.0
