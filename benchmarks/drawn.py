@@ -10,7 +10,8 @@ import numpy as np
 
 import tessella as ts
 from tessella.machine.arrays import Array, namespace
-from tessella.problem.operators import Operator, apply_to_function
+from tessella.problem.normal_form import apply_to_function
+from tessella.problem.operators import Operator
 
 PI = np.pi
 

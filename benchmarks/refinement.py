@@ -13,7 +13,7 @@ import numpy as np
 import tessella as ts
 from benchmarks.harness import save, table
 from tessella.cells.shelf import Shelf
-from tessella.problem.operators import apply_to_function
+from tessella.problem.normal_form import apply_to_function
 from tessella.solving.tolerance import solve_to
 
 PATIENCE = 30.0
@@ -89,7 +89,7 @@ def everywhere() -> Iterator[None]:
         return tuple((0.0, 0.0) for _ in problem.domain.axes)
 
     with (
-        patch("tessella.solving.tolerance.split", lambda tiling, errors, axes: None),
+        patch("tessella.solving.refinement.split", lambda tiling, errors, axes: None),
         patch("tessella.solving.plan.layers", none),
         patch("tessella.accuracy.tuning.THIN", np.inf),
     ):

@@ -8,7 +8,7 @@ import numpy as np
 import tessella as ts
 from tessella.cells.basis import default_features
 from tessella.geometry.functions import derivatives
-from tessella.problem.operators import apply_to_function
+from tessella.problem.normal_form import apply_to_function
 
 
 def manufactured(problem: ts.Problem) -> ts.Problem:

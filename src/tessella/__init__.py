@@ -26,7 +26,8 @@ from tessella.geometry.point_cloud import PointCloud
 from tessella.geometry.shapes import Ball, HalfSpace, Polygon
 from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.iterative.deflation import DeflatedLSQR
-from tessella.linalg.iterative.krylov import CG, LSMR, LSQR
+from tessella.linalg.iterative.krylov import LSMR, LSQR
+from tessella.linalg.iterative.normal_equations import CG
 from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine.compiled import keep_compiled as _keep_compiled
@@ -34,8 +35,8 @@ from tessella.machine.processes import distributed
 from tessella.overlap.basis import Basis, Fields, Multilevel
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
+from tessella.problem.absorbing import Absorbing
 from tessella.problem.conditions import (
-    Absorbing,
     Condition,
     Dirichlet,
     Initial,
@@ -51,7 +52,8 @@ from tessella.problem.layers import with_layers
 from tessella.problem.operator_function import operator
 from tessella.problem.operators import D, Field, Identity, Laplacian, Normal, NormalDerivative
 from tessella.problem.outgoing import Outgoing
-from tessella.problem.problem import Ansatz, Equation, Problem, Reference
+from tessella.problem.problem import Ansatz, Equation, Problem
+from tessella.problem.reference import Reference
 from tessella.problem.transmission import Transmission
 from tessella.solution.branch import Branch
 from tessella.solution.files import load

@@ -5,7 +5,9 @@ import pytest
 
 import tessella as ts
 from tessella.features.exponentials import exponentials
+from tessella.features.plane_waves import PlaneWaves
 from tessella.features.random_features import shallow_derivatives
+from tessella.solving.plan import Plan, planned
 from tessella.solving.waves import waves_of
 
 HEAT = {(0, 0, 1): 1.0, (2, 0, 0): -0.3, (0, 2, 0): -0.1}
@@ -93,6 +95,16 @@ def test_sources_and_coefficients_that_vary_have_sines():
     for equation in (ts.Equation(ts.D(t=1) - plain, 1.0), ts.Equation(ts.D(t=1) - bent)):
         problem = ts.Problem(SQUARE.domain, equation, SQUARE.conditions)
         assert waves_of(problem, tiling, 50) is None
+
+
+@pytest.mark.parametrize(("any_data", "waves"), [(None, True), (False, True), (True, False)])
+def test_features_for_any_data_are_sines(any_data, waves):
+    sizes = {"subdomains": (2, 2, 1), "features": 50, "coupling": "interfaces"}
+    parts = ts.Method(**sizes, any_data=any_data).parts(SQUARE)
+    assert isinstance(parts.basis.features, PlaneWaves) == waves
+    method = ts.Method(tol=1e-3, any_data=any_data)
+    features = planned(SQUARE, Plan((2, 2, 1)), method).basis.features
+    assert isinstance(features, PlaneWaves) == waves
 
 
 @pytest.mark.parametrize("order", [1, 2], ids=["heat", "wave"])

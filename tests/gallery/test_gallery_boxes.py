@@ -13,7 +13,7 @@ from tessella.accuracy.held_out import held_out
 from tessella.cli import app
 from tessella.geometry.functions import function_values
 from tessella.problem.conditions import Condition
-from tessella.problem.operators import apply_to_function
+from tessella.problem.normal_form import apply_to_function
 
 NAMES = [
     "variable-poisson",

@@ -5,7 +5,7 @@ import pytest
 
 import tessella as ts
 from tessella.geometry.functions import function_values
-from tessella.problem.operators import apply_to_function
+from tessella.problem.normal_form import apply_to_function
 
 NAMES = ("stokes", "beam", "helmholtz-complex", "schroedinger")
 FEW = {

@@ -8,7 +8,7 @@ import pytest
 import tessella as ts
 from tessella.linalg.iterative import loops
 from tessella.linalg.iterative.iteration import Stop
-from tessella.linalg.iterative.krylov import CG
+from tessella.linalg.iterative.normal_equations import CG
 from tessella.machine.device import PREFERENCES, Preferences
 
 M, N = 60, 24

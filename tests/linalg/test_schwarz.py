@@ -9,7 +9,8 @@ import tessella as ts
 from tessella.linalg.block_matrix import Block, BlockMatrix, Group, from_blocks
 from tessella.linalg.iterative.gramian import pattern, second_neighbours
 from tessella.linalg.iterative.iteration import Stop
-from tessella.linalg.iterative.krylov import CG, LSQR
+from tessella.linalg.iterative.krylov import LSQR
+from tessella.linalg.iterative.normal_equations import CG
 from tessella.linalg.iterative.schwarz import (
     SchwarzCG,
     principal_directions,

@@ -16,7 +16,7 @@ from tessella.problem.determined import (
     missing_conditions,
 )
 from tessella.solving.plan import Plan
-from tessella.solving.tolerance import _Walk
+from tessella.solving.refinement import Walk
 
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))
 STRIP = ts.Box(x=(0, 1), t=(0, 1))
@@ -224,7 +224,7 @@ def test_where_a_tolerance_is_missed_the_smallest_estimate_wins():
     problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), 1.0), [ts.Dirichlet()])
     estimates = iter([None, 1e-2, 1e-3, 1e-1])
 
-    class Told(_Walk):
+    class Told(Walk):
         """A refinement whose residual falls at every step, whatever the estimate."""
 
         def _judge(self, solution):

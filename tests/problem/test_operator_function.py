@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.problem.operators import symbol
+from tessella.problem.normal_form import symbol
 
 AXES = ("x", "y")
 SQUARE = ts.Box(x=(0.5, 1.5), y=(-1, 1))

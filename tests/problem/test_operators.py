@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.problem.operators import apply_to_function, symbol
+from tessella.problem.normal_form import apply_to_function, symbol
 
 AXES = ("x", "y")
 

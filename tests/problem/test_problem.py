@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.problem.operators import apply_to_function, symbol
+from tessella.problem.normal_form import apply_to_function, symbol
 
 LINE = ts.Box(x=(0, 1))
 SQUARE = ts.Box(x=(0, 1), y=(0, 1))

@@ -17,7 +17,7 @@ from tessella.accuracy.tuning import FEATURES
 from tessella.machine import threads
 from tessella.machine.threads import OutOfTimeError
 from tessella.overlap.points import Grid
-from tessella.solving import tolerance
+from tessella.solving import refinement
 
 
 def wiggle(points):
@@ -100,7 +100,7 @@ def test_no_choice_reads_the_exact_solution():
         basis = ts.CellBasis(tiling, ts.RandomFeatures(plan.features, activation="sin", scale=3.0))
         return run_with(problem, basis)
 
-    found = tolerance.refine(poisson(exact=forbidden), 1e-4, engine)
+    found = refinement.refine(poisson(exact=forbidden), 1e-4, engine)
     assert found.met
 
 
@@ -230,7 +230,7 @@ def a_step(problem, plan):
 def test_the_time_that_was_given_is_used(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     clock.perf_counter = lambda: clock.now
-    for module in (tolerance, threads):
+    for module in (refinement, threads):
         monkeypatch.setattr(module, "time", clock)
 
     def engine(problem, plan):
@@ -238,7 +238,7 @@ def test_the_time_that_was_given_is_used(monkeypatch):
         clock.now += 1.0
         return solution
 
-    found = tolerance.refine(oscillation(), 1e-13, engine, patience=1.5)
+    found = refinement.refine(oscillation(), 1e-13, engine, patience=1.5)
     assert len(found.steps) == 2 and not found.met
     assert "out of patience" in found.reason and "2 of 2 s are spent" in found.reason
 
@@ -250,7 +250,7 @@ def test_a_solution_does_not_confirm_itself():
         alike.append(alike[0] if alike else a_step(problem, plan))
         return alike[-1]
 
-    found = tolerance.refine(oscillation(), 1e-3, engine)
+    found = refinement.refine(oscillation(), 1e-3, engine)
     assert len(alike) > 1 and not found.met and found.errors is None
 
 
@@ -278,11 +278,11 @@ def test_a_step_that_is_ended_leaves_the_best_one():
         made.append(a_step(problem, plan))
         return made[-1]
 
-    found = tolerance.refine(oscillation(), 1e-13, engine)
+    found = refinement.refine(oscillation(), 1e-13, engine)
     assert found.solution in made and len(found.steps) == 2
     assert found.reason.startswith("out of patience") and found.errors is not None
     with pytest.raises(OutOfTimeError):
-        tolerance.refine(oscillation(), 1e-13, engine)
+        refinement.refine(oscillation(), 1e-13, engine)
 
 
 def test_a_problem_that_leaves_a_constant_open_is_refused():

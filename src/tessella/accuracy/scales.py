@@ -24,7 +24,7 @@ from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, Orders
 from tessella.geometry.gauss import gauss_rule
 from tessella.machine.arrays import Array
-from tessella.problem.operators import NormalComponent, Term, symbol
+from tessella.problem.normal_form import NormalComponent, Term, symbol
 from tessella.problem.problem import Problem
 
 SEED = 20_021

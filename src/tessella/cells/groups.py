@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.machine.arrays import Array
-from tessella.problem.operators import Term
+from tessella.problem.normal_form import Term
 from tessella.problem.problem import Problem
 
 

@@ -11,7 +11,7 @@ from tessella.cells.basis import AnyCellBasis
 from tessella.cells.rows import Said
 from tessella.cells.system import CellSystem
 from tessella.geometry.lattice import shifted
-from tessella.problem.operators import NormalComponent
+from tessella.problem.normal_form import NormalComponent
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import TIME, says_the_same
 from tessella.problem.statement import Statement

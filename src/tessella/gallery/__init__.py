@@ -17,7 +17,7 @@ from tessella.gallery.complex_waves import HELMHOLTZ_COMPLEX, SCHROEDINGER
 from tessella.gallery.diffusion import ANISOTROPIC_HEAT, HEAT, POISSON_3D, VARIABLE_POISSON
 from tessella.gallery.dispersive import KORTEWEG_DE_VRIES, KURAMOTO_SIVASHINSKY, SINE_GORDON
 from tessella.gallery.elasticity import BEAM
-from tessella.gallery.entry import TRAINED, Entry, Network, Preset, PresetMethod
+from tessella.gallery.entry import Entry
 from tessella.gallery.flows import BURGERS, CAVITY, CYLINDER, KOVASZNAY, STEADY_BURGERS
 from tessella.gallery.helmholtz import AIRY, HELMHOLTZ
 from tessella.gallery.laplace import LAPLACE
@@ -26,6 +26,7 @@ from tessella.gallery.layers import ADVECTION_DIFFUSION, FRONT, REACTION_DIFFUSI
 from tessella.gallery.materials import INCLUSION
 from tessella.gallery.oscillator import OSCILLATOR
 from tessella.gallery.plate import PLATE
+from tessella.gallery.preset import TRAINED, Network, Preset, PresetMethod
 from tessella.gallery.probability import FOKKER_PLANCK
 from tessella.gallery.reactions import (
     ALLEN_CAHN,

@@ -11,7 +11,8 @@ from tessella.gallery.single import single
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet, Initial, InitialVelocity, Periodic
-from tessella.problem.problem import Equation, Problem, Reference
+from tessella.problem.problem import Equation, Problem
+from tessella.problem.reference import Reference
 
 
 def korteweg_de_vries() -> Problem:

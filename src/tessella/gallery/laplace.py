@@ -6,7 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.gallery.entry import Entry, Network, Preset, PresetMethod, fixed, side_by_side
+from tessella.gallery.entry import Entry
+from tessella.gallery.preset import Network, Preset, PresetMethod, fixed, side_by_side
 from tessella.geometry.box import Box
 from tessella.machine.arguments import is_number
 from tessella.machine.arrays import Array

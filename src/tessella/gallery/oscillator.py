@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tessella.gallery.entry import Entry, Network, Preset, PresetMethod, fixed, side_by_side
+from tessella.gallery.entry import Entry
+from tessella.gallery.preset import Network, Preset, PresetMethod, fixed, side_by_side
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Initial, InitialVelocity

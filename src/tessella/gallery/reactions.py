@@ -19,7 +19,8 @@ from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Dirichlet, Initial, Periodic
 from tessella.problem.operator_function import operator
 from tessella.problem.operators import D, Field, Laplacian
-from tessella.problem.problem import Equation, Problem, Reference
+from tessella.problem.problem import Equation, Problem
+from tessella.problem.reference import Reference
 
 SQUARE = Box(x=(0.0, 1.0), y=(0.0, 1.0))
 

@@ -17,7 +17,8 @@ from tessella.geometry.shapes import Ball
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Dirichlet
 from tessella.problem.operators import Laplacian
-from tessella.problem.problem import Equation, Problem, Reference
+from tessella.problem.problem import Equation, Problem
+from tessella.problem.reference import Reference
 
 
 def four_holes() -> Problem:

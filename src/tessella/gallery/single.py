@@ -7,7 +7,8 @@ import inspect
 from collections.abc import Callable, Sequence
 
 from tessella.cells.tiling import Cuts
-from tessella.gallery.entry import Entry, Preset, fixed, side_by_side
+from tessella.gallery.entry import Entry
+from tessella.gallery.preset import Preset, fixed, side_by_side
 from tessella.geometry.functions import Function
 from tessella.problem.problem import Problem
 

@@ -7,7 +7,8 @@ from functools import partial
 import jax
 import jax.numpy as jnp
 
-from tessella.gallery.entry import Entry, Network, Preset, PresetMethod, fixed, side_by_side
+from tessella.gallery.entry import Entry
+from tessella.gallery.preset import Network, Preset, PresetMethod, fixed, side_by_side
 from tessella.gallery.reference.series import GaussianWave
 from tessella.geometry.box import Box
 from tessella.problem.operators import D, Laplacian

@@ -17,7 +17,7 @@ from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.gramian import gramian, pattern
 from tessella.linalg.iterative.iteration import checked
-from tessella.linalg.iterative.krylov import NormalEquations
+from tessella.linalg.iterative.normal_equations import NormalEquations
 from tessella.linalg.iterative.schwarz import SchwarzCG, SchwarzSystem
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.memory import available_bytes, gib, require

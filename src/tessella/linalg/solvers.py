@@ -14,7 +14,8 @@ from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.iterative.deflation import DeflatedLSQR
 from tessella.linalg.iterative.iteration import Monitor, Progress, SolverResult
-from tessella.linalg.iterative.krylov import CG, LSMR, LSQR
+from tessella.linalg.iterative.krylov import LSMR, LSQR
+from tessella.linalg.iterative.normal_equations import CG
 from tessella.linalg.iterative.schwarz import SchwarzCG
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine.arrays import Array

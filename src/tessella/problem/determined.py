@@ -11,7 +11,7 @@ from tessella.geometry.box import Box, Face
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
-from tessella.problem.operators import Term
+from tessella.problem.normal_form import Term
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import Continued
 

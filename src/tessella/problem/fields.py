@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from tessella.geometry.domain import Domain
-from tessella.problem.operators import IN, Term
+from tessella.problem.normal_form import Term
+from tessella.problem.operators import IN
 
 if TYPE_CHECKING:
     from tessella.problem.problem import Equation, Problem

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tessella.geometry.domain import Bounds, Domain
 from tessella.geometry.functions import Function, function_name
 from tessella.machine.arrays import Array
-from tessella.problem.operators import NormalComponent
+from tessella.problem.normal_form import NormalComponent
 
 if TYPE_CHECKING:
     from tessella.problem.problem import Problem

@@ -24,12 +24,8 @@ import numpy as np
 from tessella.geometry.box import Box
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
-from tessella.problem.conditions import (
-    AbsorbingCondition,
-    Condition,
-    Initial,
-    IntegralCondition,
-)
+from tessella.problem.absorbing import AbsorbingCondition
+from tessella.problem.conditions import Condition, Initial, IntegralCondition
 from tessella.problem.operators import D, Field, Normal, Operator
 from tessella.problem.outgoing import with_stretched_layers
 from tessella.problem.problem import Ansatz, Equation, Problem

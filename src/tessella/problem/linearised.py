@@ -20,6 +20,7 @@ import numpy as np
 from tessella.geometry.functions import Function, Orders, function_values
 from tessella.machine.arrays import Array
 from tessella.problem.nonlinear import Nonlinear, is_linear
+from tessella.problem.normal_form import Term, symbol
 from tessella.problem.operator_function import NORMAL, Key, times
 from tessella.problem.operators import (
     Composition,
@@ -30,8 +31,6 @@ from tessella.problem.operators import (
     Operator,
     Scaled,
     Sum,
-    Term,
-    symbol,
 )
 from tessella.problem.statement import Applied
 from tessella.problem.states import Smooth

@@ -20,6 +20,7 @@ from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, directional
 from tessella.machine.arrays import Array
 from tessella.problem.chain_rule import along, product
+from tessella.problem.normal_form import NormalComponent, Term
 from tessella.problem.operator_function import (
     Given,
     Key,
@@ -27,17 +28,7 @@ from tessella.problem.operator_function import (
     nonlinearity,
     times,
 )
-from tessella.problem.operators import (
-    Composition,
-    D,
-    Field,
-    Normal,
-    NormalComponent,
-    Operator,
-    Scaled,
-    Sum,
-    Term,
-)
+from tessella.problem.operators import Composition, D, Field, Normal, Operator, Scaled, Sum
 from tessella.problem.statement import Statement
 
 if TYPE_CHECKING:

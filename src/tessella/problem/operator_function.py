@@ -22,7 +22,8 @@ import numpy as np
 from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Orders, check_values, derivatives
 from tessella.machine.arrays import Array
-from tessella.problem.operators import Field, NormalComponent, Operator, Term
+from tessella.problem.normal_form import NormalComponent, Term
+from tessella.problem.operators import Field, Operator
 
 Key = tuple[str | None, Orders]
 """A derivative of an unknown; None is the only one there is."""

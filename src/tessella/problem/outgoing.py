@@ -23,7 +23,8 @@ from tessella.geometry.domain import Domain
 from tessella.machine.arguments import is_number
 from tessella.machine.arrays import Array, namespace
 from tessella.problem.conditions import Condition, IntegralCondition, On
-from tessella.problem.operators import D, Field, Identity, NormalDerivative, Term
+from tessella.problem.normal_form import Term
+from tessella.problem.operators import D, Field, Identity, NormalDerivative
 from tessella.problem.problem import Ansatz, Equation, Problem
 
 POWER = 3

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from tessella.geometry.box import Box, Face
+from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, Orders, derivatives, function_name
 from tessella.problem.nonlinear import Unknown
-from tessella.problem.operators import NormalComponent, Operator
+from tessella.problem.normal_form import NormalComponent
+from tessella.problem.operators import Operator
 
 if TYPE_CHECKING:
     from tessella.problem.problem import Problem
@@ -20,6 +22,21 @@ ENDS = 5
 
 SAME = 1e-8
 """Values at both ends of a periodic axis may differ by this part of the function's size."""
+
+
+def closed(domain: Domain, axes: tuple[str, ...]) -> Box:
+    """The domain with these axes periodic."""
+    if not isinstance(domain, Box):
+        raise ValueError(
+            f"Periodic({axes[0]!r}) needs a Box, whose faces match, but the domain is {domain!r}"
+        )
+    for number, axis in enumerate(axes):
+        domain.axis_index(axis)
+        if axis in axes[:number] or axis in domain.periodic:
+            raise ValueError(
+                f"the axis {axis!r} is made periodic twice: drop one Periodic({axis!r})"
+            )
+    return domain.closed(*axes)
 
 
 def check_periodicity(problem: Problem) -> None:

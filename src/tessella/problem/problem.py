@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tessella.geometry.box import Box
-from tessella.geometry.domain import Domain, real_numbers
+from tessella.geometry.domain import Domain
 from tessella.geometry.functions import Function, function_values
 from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
@@ -26,24 +26,18 @@ from tessella.problem.conditions import (
 from tessella.problem.fields import check_per_field, found_fields, part_named
 from tessella.problem.jumps import check_jumps
 from tessella.problem.nonlinear import is_linear, marked
+from tessella.problem.normal_form import Term, apply_to_function, compose, symbol
 from tessella.problem.operator_function import check_functions, from_function
-from tessella.problem.operators import (
-    IN,
-    Field,
-    Identity,
-    Operator,
-    Term,
-    apply_to_function,
-    compose,
-    symbol,
-)
-from tessella.problem.periodicity import check_periodicity
+from tessella.problem.operators import IN, Field, Identity, Operator
+from tessella.problem.periodicity import check_periodicity, closed
+from tessella.problem.reference import Reference
 from tessella.problem.statement import (
     Statement,
     check_data,
     check_operator,
     check_units,
     check_weight,
+    distinctly_named,
 )
 
 _RESTATED: ContextVar[bool] = ContextVar("restated", default=False)
@@ -132,45 +126,6 @@ class Ansatz:
                 raise ValueError(f"Ansatz {name} must be finite, got {value!r}")
 
 
-@dataclass(frozen=True, eq=False)
-class Reference:
-    """A solution known at some points only, for `Problem(exact=Reference(points, values))`.
-
-    Errors are then measured at these points; they should spread over the domain.
-
-    >>> import tessella as ts
-    >>> import numpy as np
-    >>> known = ts.Reference(np.array([[0.25], [0.75]]), np.array([1.0, 3.0]))
-    >>> problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=1), 4.0), exact=known)
-    >>> problem.exact_values(known.points)
-    array([1., 3.])
-    """
-
-    points: Array
-    values: Array
-
-    def __post_init__(self) -> None:
-        points = real_numbers(self.points, "Reference points")
-        values = real_numbers(self.values, "Reference values")
-        if points.ndim != 2 or values.shape != points.shape[:1] or not len(points):
-            raise ValueError(
-                f"Reference needs points (n, d) and values (n,), got {points.shape} and "
-                f"{values.shape}"
-            )
-        if not (np.all(np.isfinite(points)) and np.all(np.isfinite(values))):
-            raise ValueError("Reference points or values contain NaN or infinity: leave them out")
-        object.__setattr__(self, "points", points)
-        object.__setattr__(self, "values", values)
-
-    def __call__(self, points: Array) -> Array:
-        if not np.array_equal(points, self.points):
-            raise ValueError(
-                f"the solution is known at {len(self.points)} points only: leave out the points "
-                f"(or test_grid), and the error is measured there"
-            )
-        return self.values
-
-
 @dataclass(frozen=True)
 class Problem:
     """A boundary or initial value problem, checked when it is stated; `linear` says what it is.
@@ -227,12 +182,12 @@ class Problem:
         axes = tuple(c.axis for c in conditions if isinstance(c, Periodic))
         conditions = tuple(c for c in conditions if not isinstance(c, Periodic))
         if axes:
-            object.__setattr__(self, "domain", _closed(self.domain, axes))
+            object.__setattr__(self, "domain", closed(self.domain, axes))
         for equation in equations:
             _check_kind(equation, Equation, "equation")
         for condition in conditions:
             _check_kind(condition, Condition, "conditions")
-        named = _distinct_names((*equations, *conditions))
+        named = distinctly_named((*equations, *conditions))
         named = tuple(marked(statement, self.domain) for statement in named)
         object.__setattr__(self, "equation", named[: len(equations)])
         object.__setattr__(self, "conditions", named[len(equations) :])
@@ -427,33 +382,6 @@ def _check_ansatz_and_exact(problem: Problem) -> None:
                 else (own is None or (callable(own) and not isinstance(own, type)))
             ):
                 raise TypeError(f"Problem {argument} must be {kind}, or one by name, got {own!r}")
-
-
-def _closed(domain: Domain, axes: tuple[str, ...]) -> Box:
-    """The domain with these axes periodic."""
-    if not isinstance(domain, Box):
-        raise ValueError(
-            f"Periodic({axes[0]!r}) needs a Box, whose faces match, but the domain is {domain!r}"
-        )
-    for number, axis in enumerate(axes):
-        domain.axis_index(axis)
-        if axis in axes[:number] or axis in domain.periodic:
-            raise ValueError(
-                f"the axis {axis!r} is made periodic twice: drop one Periodic({axis!r})"
-            )
-    return domain.closed(*axes)
-
-
-def _distinct_names(parts: Sequence[Any]) -> tuple[Any, ...]:
-    """Number equations and conditions that share a name, so that reports can tell them apart."""
-    names = [part.name for part in parts]
-    distinct = []
-    for i, part in enumerate(parts):
-        if names.count(part.name) > 1:
-            number = names[: i + 1].count(part.name)
-            part = dataclasses.replace(part, name=f"{part.name} {number}")
-        distinct.append(part)
-    return tuple(distinct)
 
 
 def _as_tuple(value: Any) -> tuple[Any, ...]:

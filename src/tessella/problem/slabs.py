@@ -18,7 +18,8 @@ from tessella.geometry.lattice import Gridded, Places
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition, Readings
 from tessella.problem.operators import Operator
-from tessella.problem.problem import Ansatz, Problem, Reference
+from tessella.problem.problem import Ansatz, Problem
+from tessella.problem.reference import Reference
 from tessella.problem.statement import Applied
 from tessella.problem.states import Guess
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Sequence
 from numbers import Real
 from typing import TYPE_CHECKING, Any, Protocol
@@ -126,3 +127,15 @@ def check_weight(weight: object, name: str) -> None:
 def check_data(value: object, what: str) -> None:
     if isinstance(value, type) or not (isinstance(value, Real | Tracer) or callable(value)):
         raise TypeError(f"{what} must be a number or a function of the points, got {value!r}")
+
+
+def distinctly_named(parts: Sequence[Any]) -> tuple[Any, ...]:
+    """Number equations and conditions that share a name, so that reports can tell them apart."""
+    names = [part.name for part in parts]
+    distinct = []
+    for i, part in enumerate(parts):
+        if names.count(part.name) > 1:
+            number = names[: i + 1].count(part.name)
+            part = dataclasses.replace(part, name=f"{part.name} {number}")
+        distinct.append(part)
+    return tuple(distinct)

@@ -11,7 +11,8 @@ import numpy as np
 
 from tessella.geometry.functions import Function
 from tessella.machine.arrays import Array
-from tessella.problem.operators import Operator, Term, symbol
+from tessella.problem.normal_form import Term, symbol
+from tessella.problem.operators import Operator
 from tessella.problem.statement import Applied
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ import numpy as np
 import scipy
 
 from tessella import gallery
-from tessella.gallery.entry import TRAINED, PresetMethod, split_settings
+from tessella.gallery.entry import split_settings
+from tessella.gallery.preset import TRAINED, PresetMethod
 from tessella.linalg.conditioning import (
     condition_number,
     gramian_condition,

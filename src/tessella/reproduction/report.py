@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Protocol
 
-from tessella.gallery.entry import PresetMethod
+from tessella.gallery.preset import PresetMethod
 from tessella.machine.files import written_whole
 from tessella.reproduction import cases, paper
 from tessella.reproduction.cases import Case

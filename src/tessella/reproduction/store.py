@@ -24,7 +24,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from tessella.gallery.entry import TRAINED
+from tessella.gallery.preset import TRAINED
 from tessella.machine.schema import as_type
 from tessella.reproduction.cases import Case
 

@@ -19,7 +19,8 @@ from tessella.geometry.domain import Domain
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
 from tessella.problem.conditions import Condition
-from tessella.problem.operators import D, Identity, NormalComponent
+from tessella.problem.normal_form import NormalComponent
+from tessella.problem.operators import D, Identity
 from tessella.problem.problem import Ansatz, Problem
 from tessella.solution.export import Sampled
 from tessella.solution.over_space import space_points

@@ -25,7 +25,8 @@ from tessella.machine.arguments import as_path, check_callable, check_kind, whol
 from tessella.machine.arrays import Array
 from tessella.machine.progress import Shown, attended
 from tessella.problem.operators import Operator
-from tessella.problem.problem import Problem, Reference
+from tessella.problem.problem import Problem
+from tessella.problem.reference import Reference
 from tessella.version import __version__
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from tessella.features.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features.random_features import Activation
-from tessella.linalg.iterative.krylov import History
+from tessella.linalg.iterative.iteration import History
 from tessella.machine import archive
 from tessella.machine.archive import Archive
 from tessella.machine.arguments import as_path

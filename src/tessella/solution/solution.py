@@ -23,7 +23,7 @@ from tessella.geometry.domain import real_numbers
 from tessella.geometry.functions import Orders
 from tessella.geometry.lattice import Gridded
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.iterative.krylov import History
+from tessella.linalg.iterative.iteration import History
 from tessella.linalg.preconditioners import Preconditioner
 from tessella.machine import processes
 from tessella.machine.arrays import Array, on_device
@@ -39,7 +39,8 @@ from tessella.problem.linearised import applied_to, derivative
 from tessella.problem.nonlinear import classified, is_linear
 from tessella.problem.operator_function import from_function
 from tessella.problem.operators import Identity, Operator
-from tessella.problem.problem import Ansatz, Problem, Reference
+from tessella.problem.problem import Ansatz, Problem
+from tessella.problem.reference import Reference
 from tessella.problem.statement import check_operator
 from tessella.solution.export import Sampled
 from tessella.solution.places import Extremum, extremum, missed_on, over_boundary

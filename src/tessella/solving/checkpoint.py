@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tessella.accuracy.held_out import held_out
-from tessella.linalg.iterative.krylov import History
+from tessella.linalg.iterative.iteration import History
 from tessella.machine import archive, processes
 from tessella.machine.archive import DamagedError
 from tessella.machine.arguments import as_path

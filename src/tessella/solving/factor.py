@@ -31,8 +31,7 @@ from tessella.solving.method import Method, check_problem, unknown, with_choices
 from tessella.solving.places import Places, places_of
 from tessella.solving.plan import on_basis
 from tessella.solving.stored_factors import StoredStatement, packed, save
-from tessella.solving.tolerance import check, solve_to
-from tessella.solving.waves import for_any_data
+from tessella.solving.tolerance import solve_to
 from tessella.solving.ways import Factors, Found, Parts, way
 
 BATCH = 32
@@ -68,15 +67,13 @@ def factor(
     [0.75, 1.25]
     """
     check_problem(problem, "factor")
-    chosen = Method.of(choices, "factor", method)
+    chosen = Method.of(choices, "factor", method).for_any_data()
     refined: Report | None = None
-    with for_any_data():
-        if chosen.tol is not None:
-            check(problem, chosen.tol)
-            found = solve_to(problem, chosen, progress)
-            parts, refined = on_basis(found.basis), found.report
-        else:
-            parts = chosen.parts(problem)
+    if chosen.tol is not None:
+        found = solve_to(problem, chosen, progress)
+        parts, refined = on_basis(found.basis), found.report
+    else:
+        parts = chosen.parts(problem)
     watch = Stopwatch()
     with watch.phase("assemble"):
         system = way(parts.basis).assemble(problem, parts)

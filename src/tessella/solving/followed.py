@@ -14,16 +14,9 @@ from tessella.machine.arrays import Array
 from tessella.problem.conditions import PointCondition
 from tessella.problem.linearised import derivative
 from tessella.problem.nonlinear import Nonlinear, is_linear
+from tessella.problem.normal_form import NormalComponent, Term
 from tessella.problem.operator_function import Given
-from tessella.problem.operators import (
-    Composition,
-    Normal,
-    NormalComponent,
-    Operator,
-    Scaled,
-    Sum,
-    Term,
-)
+from tessella.problem.operators import Composition, Normal, Operator, Scaled, Sum
 from tessella.problem.statement import Statement
 from tessella.solving.perturbed import LEAST, Derivatives, Perturbed, Place, plain
 

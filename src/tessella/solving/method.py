@@ -56,7 +56,7 @@ class Method:
     `solve(problem, features=100, ...)` and `solve(problem, Method(features=100, ...))` are the
     same; `march`, the gallery's presets, `--set` of the command line and the networks build one.
 
-    To a tolerance, everything below chosen but seed, enrichment and test_grid:
+    To a tolerance, everything below chosen but any_data, seed, enrichment and test_grid:
 
     tol             estimated error to refine to, in parts of the spread (standard deviation) of
                     the solution, e.g. 1e-6
@@ -90,6 +90,8 @@ class Method:
     enrichment      functions the solution is known to contain, e.g. a corner's singularity or a
                     layer, as extra columns (see `Enrichment`); for several unknowns those of every
                     one, or a mapping from their names
+    any_data        True leaves such waves out, so that the features serve other sources and
+                    coefficients too (the default of `factor` and `parametric`)
     seed            of the random features (0); unknowns after the first take the next ones
 
     Points and linear algebra:
@@ -136,6 +138,7 @@ class Method:
     constant: bool | None = None
     bias: bool | None = None
     enrichment: ByField | None = None
+    any_data: bool | None = None
     seed: int | None = None
     oversampling: float | None = None
     sigma: float | None = None
@@ -242,6 +245,11 @@ class Method:
         """The same with these choices left open."""
         return dataclasses.replace(self, **dict.fromkeys(names))
 
+    def for_any_data(self) -> Self:
+        """The same for data that are not known yet, unless the features are chosen."""
+        chosen = self.basis is not None or self.any_data is not None
+        return self if chosen else dataclasses.replace(self, any_data=True)
+
     # --- the objects they stand for
 
     def parts(self, problem: Problem) -> Parts:
@@ -332,7 +340,8 @@ class Method:
             )
         assert self.subdomains is not None
         tiling = off_regions(Tiling(problem.domain, self.subdomains))
-        if not self.given.keys() & {"activation", "scale", "depth", "constant", "bias"}:
+        said = self.given.keys() & {"activation", "scale", "depth", "constant", "bias"}
+        if not said and not self.any_data:
             features = waves_of(problem, tiling, features.count) or features
         shared = True if self.shared is None else self.shared
         return CellBasis(tiling, features, seed, self.trace_degree, shared)
@@ -343,16 +352,16 @@ OBJECTS: dict[str, tuple[tuple[type, ...], str]] = {
     "filter": ((RRQR, Unfiltered), "RRQR(sigma) or Unfiltered()"),
 }
 
-FLAGS = ("shared", "constant", "bias", "condition", "estimate")
+FLAGS = ("shared", "constant", "bias", "any_data", "condition", "estimate")
 
-BESIDE_TOL = ("tol", "norm", "patience", "seed", "enrichment", "test_grid")
+BESIDE_TOL = ("tol", "norm", "patience", "any_data", "seed", "enrichment", "test_grid")
 
 ITERATIVE = ("max_iterations", "atol", "btol", "track_every", "cutoff", "streamed")
 
 SHORTHAND = {
     "basis": (
         *("subdomains", "features", "coupling", "overlap", "trace_degree", "shared", "scale"),
-        *("activation", "depth", "constant", "bias", "enrichment", "seed"),
+        *("activation", "depth", "constant", "bias", "enrichment", "any_data", "seed"),
     ),
     "collocation": ("oversampling",),
     "filter": ("sigma",),

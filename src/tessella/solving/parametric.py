@@ -40,8 +40,7 @@ from tessella.solving.plan import on_basis
 from tessella.solving.primitives import value_p
 from tessella.solving.restated import Restated, Shape, spelled
 from tessella.solving.starts import started
-from tessella.solving.tolerance import check, solve_to
-from tessella.solving.waves import for_any_data
+from tessella.solving.tolerance import solve_to
 from tessella.solving.ways import Factors, Found, Parts, way
 
 KEPT = 2
@@ -93,7 +92,7 @@ def parametric(
     operators = None if of is None else (of,) if isinstance(of, Operator) else tuple(of)
     for own in operators or ():
         check_operator(own, "parametric of")
-    chosen = Method.of(choices, "parametric", method)
+    chosen = Method.of(choices, "parametric", method).for_any_data()
     x = np.atleast_1d(np.asarray(at, dtype=np.float64))
     return Parametric(Restated(problem_of), x, operators, several, chosen, state)
 
@@ -261,12 +260,9 @@ class Parametric:
         if known is not None and known.basis.decomposition.domain == problem.domain:
             return known
         if self.method.tol is None:
-            with for_any_data():
-                made = self.method.parts(problem)
+            made = self.method.parts(problem)
         elif known is None:
-            check(problem, self.method.tol)
-            with for_any_data():
-                made = on_basis(self._to_tolerance(problem).basis)
+            made = on_basis(self._to_tolerance(problem).basis)
         else:
             raise ValueError(
                 "theta moves the domain, and tol finds a discretisation for one domain only: "

@@ -24,7 +24,8 @@ from tessella.overlap.factored import Data
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.linearised import derivative, in_front
 from tessella.problem.nonlinear import Nonlinear, is_linear
-from tessella.problem.operators import Composition, Operator, Scaled, Sum, Term
+from tessella.problem.normal_form import Term
+from tessella.problem.operators import Composition, Operator, Scaled, Sum
 from tessella.problem.problem import Ansatz, Problem
 from tessella.problem.statement import Statement
 from tessella.problem.tangents import tangents

@@ -186,10 +186,9 @@ def planned(problem: Problem, plan: Plan, method: Method) -> Parts:
         cover = Decomposition(domain, plan.subdomains)
         return on_basis(for_fields(problem, lambda seed: Basis(cover, blended, seed), method))
     tiling = off_regions(Tiling.of_widths(domain, plan.slabs, plan.cut))
-    features = waves_of(problem, tiling, plan.features) or dataclasses.replace(
-        drawn := default_features(plan.features, domain.dimension),
-        scale=plan.bandwidth * drawn.scale,
-    )
+    waves = None if method.any_data else waves_of(problem, tiling, plan.features)
+    drawn = default_features(plan.features, domain.dimension)
+    features = waves or dataclasses.replace(drawn, scale=plan.bandwidth * drawn.scale)
     return on_basis(for_fields(problem, lambda seed: CellBasis(tiling, features, seed), method))
 
 

@@ -25,7 +25,7 @@ from tessella.linalg.direct.elimination import Elimination, Front
 from tessella.linalg.direct.factorisation import Factorisation, HostFactors
 from tessella.linalg.direct.wide import WideFactorisation
 from tessella.linalg.iterative.deflation import Deflated
-from tessella.linalg.iterative.krylov import NormalEquations
+from tessella.linalg.iterative.normal_equations import NormalEquations
 from tessella.linalg.iterative.schwarz import SchwarzSystem
 from tessella.linalg.preconditioners import TriangularBlocks, TriangularGroup, Unpreconditioned
 from tessella.linalg.rrqr import RRQR, Unfiltered

@@ -35,7 +35,8 @@ from tessella.machine.threads import OutOfTimeError
 from tessella.overlap.basis import Multilevel
 from tessella.overlap.points import Grid
 from tessella.problem.linearised import Remaining, original
-from tessella.problem.problem import Problem, Reference
+from tessella.problem.problem import Problem
+from tessella.problem.reference import Reference
 from tessella.problem.slabs import TIME, Continued, slab_problem, starts
 from tessella.solution.marched import Slab
 from tessella.solution.report import unit

@@ -2,10 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
-
 from tessella.cells.tiling import Tiling
 from tessella.features.exponentials import exponentials
 from tessella.features.plane_waves import PlaneWaves, plane_waves
@@ -13,26 +9,11 @@ from tessella.geometry.functions import Orders
 from tessella.problem.problem import Ansatz, Problem
 from tessella.problem.slabs import TIME
 
-_ANY_DATA = ContextVar("any data", default=False)
-
-
-@contextmanager
-def for_any_data() -> Iterator[None]:
-    """Inside, features are to serve other sources and coefficients than those at hand, so that none
-    are chosen that solve the equation."""
-    token = _ANY_DATA.set(True)
-    try:
-        yield
-    finally:
-        _ANY_DATA.reset(token)
-
 
 def waves_of(problem: Problem, tiling: Tiling, count: int) -> PlaneWaves | None:
     """Plane waves or else exponentials, where the equation is one with constant coefficients,
     without a source and in time, and all cells are equal."""
     domain = problem.domain
-    if _ANY_DATA.get():
-        return None
     if TIME not in domain.axes or not tiling.equal or problem.ansatz_of() != Ansatz():
         return None
     if len(problem.equations) > 1 or len(problem.fields) > 1 or domain.regions:

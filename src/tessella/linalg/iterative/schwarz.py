@@ -39,7 +39,7 @@ from tessella.linalg.iterative.iteration import (
     SolverResult,
     checked,
 )
-from tessella.linalg.iterative.krylov import NormalEquations, OnNormalEquations
+from tessella.linalg.iterative.normal_equations import NormalEquations, OnNormalEquations
 from tessella.machine.arrays import Array
 from tessella.machine.memory import gib, require
 from tessella.machine.threads import CORES, chunks, in_parallel
