@@ -3,6 +3,7 @@
 Compilation dominates the run time and happens once per shape, so the tests use the same few sizes.
 """
 
+import gc
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,6 +13,8 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # What one worker or child process has compiled the others need not compile again.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
+# Programs here run for milliseconds, and compile for a third less time without LLVM's finish.
+os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 import jax.numpy as jnp
@@ -21,8 +24,11 @@ from hypothesis import settings
 
 import tessella as ts
 from tessella.linalg.block_matrix import BlockMatrix, Group
-from tessella.linalg.iterative.krylov import History
+from tessella.linalg.iterative.iteration import History
 from tessella.solution.report import Report
+
+# What is imported stays; no collection of garbage looks through it again.
+gc.freeze()
 
 settings.register_profile("tessella", deadline=None, derandomize=True, max_examples=15)
 settings.load_profile("tessella")

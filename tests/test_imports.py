@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from functools import cache
 from graphlib import TopologicalSorter
 from pathlib import Path
 
@@ -59,9 +60,19 @@ def statements(tree, inside_functions):
                 todo.append(node)
 
 
+@cache
+def parsed(path):
+    return ast.parse(path.read_text())
+
+
+@cache
 def imported(path, inside_functions=False):
     """Modules of this package that a file imports, without the leading `tessella.`"""
-    for node in statements(ast.parse(path.read_text()), inside_functions):
+    return tuple(_imported(path, inside_functions))
+
+
+def _imported(path, inside_functions):
+    for node in statements(parsed(path), inside_functions):
         if isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path}: relative import"
             names = [node.module]
@@ -112,13 +123,13 @@ def test_linear_algebra_knows_nothing_of_equations():
 def test_every_folder_says_what_it_holds():
     for folder in FOLDERS:
         if (ROOT / folder).is_dir():
-            assert ast.get_docstring(ast.parse((ROOT / folder / "__init__.py").read_text())), folder
+            assert ast.get_docstring(parsed(ROOT / folder / "__init__.py")), folder
 
 
 def test_there_are_no_star_imports_and_no_utils():
     for path in FILES:
         assert "util" not in path.stem
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom):
                 assert all(alias.name != "*" for alias in node.names), path.name
 

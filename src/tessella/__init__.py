@@ -23,7 +23,8 @@ from tessella.geometry.box import Box
 from tessella.geometry.divided import Divided
 from tessella.geometry.implicit import Implicit
 from tessella.geometry.point_cloud import PointCloud
-from tessella.geometry.shapes import Ball, HalfSpace, Polygon
+from tessella.geometry.polygon import Polygon
+from tessella.geometry.shapes import Ball, HalfSpace
 from tessella.linalg.direct.nested_qr import NestedQR
 from tessella.linalg.iterative.deflation import DeflatedLSQR
 from tessella.linalg.iterative.krylov import LSMR, LSQR

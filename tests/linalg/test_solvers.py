@@ -15,12 +15,6 @@ def oscillator_system():
     return assemble(problem, basis, ts.Grid(3.0).rows(problem, basis))
 
 
-def laplace_system():
-    problem = ts.gallery.get("laplace").problem(n=1)
-    basis = ts.Basis(ts.Decomposition(problem.domain, 3, 1.6), ts.RandomFeatures(6), 0)
-    return assemble(problem, basis, ts.Grid(3.0).rows(problem, basis))
-
-
 def heat_system():
     problem = ts.Problem(
         ts.Box(x=(0, 1), t=(0, 0.5)),
@@ -31,7 +25,7 @@ def heat_system():
     return assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
 
 
-SYSTEMS = {"oscillator": oscillator_system, "laplace": laplace_system, "heat": heat_system}
+SYSTEMS = {"oscillator": oscillator_system, "heat": heat_system}
 
 
 @pytest.fixture(scope="module", params=SYSTEMS)

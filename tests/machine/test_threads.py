@@ -79,7 +79,7 @@ def test_two_processes_share_a_cache(tmp_path):
         for _ in range(2)
     ]
     for process in both:
-        answer, _ = process.communicate(timeout=120)
+        answer, _ = process.communicate(timeout=600)
         assert process.returncode == 0
         assert float(answer) == pytest.approx(0.25, rel=1e-6)
     assert any(tmp_path.rglob("*"))

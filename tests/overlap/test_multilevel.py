@@ -66,7 +66,8 @@ def iterations(basis, n, solver=ts.LSQR, patch=1, target=1e-2):
     system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
     filtered = ts.RRQR(1e-8, patch=patch).apply(system.M)
     monitor = error_monitor(problem, basis, filtered.preconditioner, problem.domain.grid((24, 24)))
-    method = solver(max_iterations=60, atol=0, btol=0, track_every=1)
+    most = 60 if solver is ts.LSQR else 20
+    method = solver(max_iterations=most, atol=0, btol=0, track_every=1)
     result = method.solve(method.init(filtered.Q), system.h, monitor)
     return int(np.flatnonzero(result.history.error <= target)[0]) + 1
 
@@ -151,12 +152,12 @@ def test_an_interrupted_deflated_run_keeps_its_iterations(two_levels):
 
 
 def test_deflated_lsqr_does_not_drift():
-    """F^T u instead of F^T P u would end 5 % above the least residual."""
+    """F^T u instead of F^T P u would end 90 % above the least residual."""
     problem = ts.gallery.get("harmonic-oscillator").problem(omega0=10)
-    basis = ts.Multilevel.two(ts.Basis(ts.Decomposition(problem.domain, 8), ts.RandomFeatures(6)))
+    basis = ts.Multilevel.two(ts.Basis(ts.Decomposition(problem.domain, 4), ts.RandomFeatures(6)))
     system = assemble(problem, basis, ts.Grid(2.0).rows(problem, basis))
     A = ts.RRQR(1e-8).apply(system.M).Q
-    solver = ts.DeflatedLSQR(atol=0, btol=0)
+    solver = ts.DeflatedLSQR(max_iterations=300, atol=0, btol=0)
     reached = solver.solve(solver.init(A), system.h).residual_norm
     assert reached == pytest.approx(ts.NestedQR().init(A).solve(system.h)[1], rel=1e-4)
 
@@ -215,7 +216,7 @@ def test_two_levels_by_name():
     problem = laplace(2)
     basis = ts.Multilevel.two(basis_on(problem, 4, 10), ratio=2)
     assert [level.decomposition.subdomains for level in basis.levels] == [(2, 2), (4, 4)]
-    solution = ts.solve(problem, basis=basis, solver="rrqr-deflated-lsqr")
+    solution = ts.solve(problem, basis=basis, solver="rrqr-deflated-lsqr", max_iterations=60)
     assert solution.report.solver == "rrqr-deflated-lsqr"
     assert solution.report.error["l1_normalised"] < 2e-3
     with pytest.raises(ValueError, match="ratio must be a whole number of at least 2, got 1"):

@@ -151,7 +151,11 @@ def test_a_new_file_begins_with_what_its_runs_share(tmp_path, counted):
     assert "features" not in first["settings"]
 
 
-@pytest.mark.parametrize("case", [TINY, cases.quick(cases.tables(1)[0])], ids=["features", "pinn"])
+PINN = cases.quick(cases.tables(1)[0])
+FEW = replace(PINN, settings={**PINN.settings, "hidden": 4, "depth": 1})
+
+
+@pytest.mark.parametrize("case", [TINY, FEW], ids=["features", "pinn"])
 def test_settings_known_beforehand_are_those_of_the_run(case):
     assert settings_of(case) == execute(case, 0)["settings"]
 
@@ -224,7 +228,7 @@ run.reproduce(run.Plan(["table1"], 400, "rrqr-lsqr*", quick=True), sys.argv[1])
 def test_a_killed_run_loses_nothing_that_was_finished(tmp_path):
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(tmp_path)])
     store, tasks = Store(tmp_path), Plan(["table1"], 400, "rrqr-lsqr*", quick=True).tasks()
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 600
     while len(seen := store.records("table1")) < 3:
         assert time.monotonic() < deadline and process.poll() is None
         time.sleep(0.05)

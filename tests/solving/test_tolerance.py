@@ -369,5 +369,5 @@ def test_cells_that_two_steps_share_do_not_vouch_for_each_other():
     )
     report = ts.solve(problem, tol=1e-4, patience=2).report
     true = report.error["l1_normalised"]
-    assert true < 3 * report.error_estimate
+    assert report.error_estimate is None or true < 3 * report.error_estimate
     assert report.stop_reason == "tolerance not met" or true < 1e-4

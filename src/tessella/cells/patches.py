@@ -22,7 +22,8 @@ from tessella.geometry.divided import Divided
 from tessella.geometry.domain import NEAR, PROBE, Domain
 from tessella.geometry.gauss import gauss_rule
 from tessella.geometry.implicit import Implicit
-from tessella.geometry.shapes import Ball, HalfSpace, Polygon
+from tessella.geometry.polygon import Polygon
+from tessella.geometry.shapes import Ball, HalfSpace
 from tessella.machine.arrays import Array
 
 SEEN = 8

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -18,7 +18,7 @@ from tessella.machine.memory import require
 from tessella.machine.printing import as_written, counted
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.quadrature import quadrature
-from tessella.problem.conditions import IntegralCondition
+from tessella.problem.conditions import Condition, IntegralCondition
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Statement
 
@@ -130,35 +130,41 @@ class Grid:
         return self.oversampling * basis.columns_at(points) / max(there, 1)
 
 
+Sample = Callable[[str], Surface]
+"""Points on a part of the boundary, by its name."""
+
+
 def _rows(problem: Problem, basis: AnyBasis, counts: tuple[int, ...]) -> list[Rows]:
+    """On a grid."""
     domain = problem.domain
     check_memory(basis, len(problem.equations) * math.prod(counts))
-    inside = domain.closure(counts)
-    found = [Rows(e, problem.within(e, inside)) for e in problem.equations]
-    for condition in problem.conditions:
-        if isinstance(condition, IntegralCondition):
-            points, measure = quadrature(basis)
-            found.append(Rows(condition, points, measure=measure))
-            continue
-        sample = partial(domain.boundary, counts=counts)
-        found.append(Rows(condition, *condition.places(domain, sample)))
-    return found
+    on = partial(domain.boundary, counts=counts)
+    return _placed(problem, basis, domain.closure(counts), lambda condition: on)
 
 
 def _scattered(problem: Problem, basis: AnyBasis, count: int) -> list[Rows]:
     """`count` points for each equation, and for the conditions together."""
     domain = problem.domain
     check_memory(basis, (len(problem.equations) + 1) * count)
-    inside = _quasi_random(domain, count)
+
+    def on(condition: Condition) -> Sample:
+        each = math.ceil(count / len(problem.conditions) / max(len(condition.faces(domain)), 1))
+        return partial(_scattered_on, domain, count=each)
+
+    return _placed(problem, basis, _quasi_random(domain, count), on)
+
+
+def _placed(
+    problem: Problem, basis: AnyBasis, inside: Array, on: Callable[[Condition], Sample]
+) -> list[Rows]:
+    """The equations at points inside, the conditions where they hold."""
     found = [Rows(e, problem.within(e, inside)) for e in problem.equations]
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
             points, measure = quadrature(basis)
             found.append(Rows(condition, points, measure=measure))
-            continue
-        each = math.ceil(count / len(problem.conditions) / max(len(condition.faces(domain)), 1))
-        sample = partial(_scattered_on, domain, count=each)
-        found.append(Rows(condition, *condition.places(domain, sample)))
+        else:
+            found.append(Rows(condition, *condition.places(problem.domain, on(condition))))
     return found
 
 

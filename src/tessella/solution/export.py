@@ -8,12 +8,9 @@ Of a domain that is not a box the grid is that of its bounding box, and holds Na
 
 from __future__ import annotations
 
-import base64
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
-from xml.etree.ElementTree import Element, ElementTree, SubElement
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,6 +24,7 @@ from tessella.machine.progress import Shown, attended
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.problem.reference import Reference
+from tessella.solution.vtk import STRUCTURED, UNSTRUCTURED, write_grid, write_series
 from tessella.version import __version__
 
 if TYPE_CHECKING:
@@ -42,8 +40,6 @@ RESOLUTION = {1: 1_001, 2: 101, 3: 41}
 
 FRAMES = 21
 """Times of a series unless given."""
-
-UNSTRUCTURED, STRUCTURED = (".vtu", ".vtk"), ".vts"
 
 Region = Callable[[Array], Array]
 """From (n, d) points to (n,) truth values: where there is something to show."""
@@ -235,16 +231,12 @@ def _write_series(
         )
     ticks = _ticks(solution.problem, resolution, without=time)
     space = _grid(ticks)
-    collection = Element("Collection")
+    files: dict[str, float] = {}
     for k, moment in enumerate(moments):
         file = target.with_name(f"{target.stem}_{k:04d}{target.suffix}")
         _write(file, solution, ticks, np.insert(space, time, moment, axis=1), derivatives, where)
-        SubElement(collection, "DataSet", timestep=f"{moment:.17g}", part="0", file=file.name)
-    whole = Element("VTKFile", type="Collection", version="0.1", byte_order="LittleEndian")
-    whole.append(collection)
-    listed = target.with_suffix(".pvd")
-    ElementTree(whole).write(listed, xml_declaration=True, encoding="utf-8")
-    return listed
+        files[file.name] = float(moment)
+    return write_series(target.with_suffix(".pvd"), files)
 
 
 def _write(
@@ -258,84 +250,7 @@ def _write(
     """One file: the fields at `points` of the domain, placed on the grid of `ticks`."""
     inside = _inside(solution.problem, points, where)
     fields = _filled(sample(solution, points[inside], derivatives), inside)
-    counts = tuple(len(tick) for tick in ticks)
-    place = np.zeros((len(points), 3))
-    place[:, : len(ticks)] = _grid(ticks)
-    if target.suffix == STRUCTURED:
-        _write_structured(target, counts, place, fields)
-        return
-    try:
-        import meshio
-    except ImportError:
-        raise ImportError(
-            f"{target.suffix} files need meshio: pip install 'tessella[vtk]', or write {STRUCTURED}"
-        ) from None
-    kind = ("line", "quad", "hexahedron")[len(counts) - 1]
-    cells = _cells(counts)
-    cells = cells[np.all(inside[cells], axis=1)]
-    used, numbers = np.unique(cells, return_inverse=True)
-    mesh = meshio.Mesh(
-        place[used],
-        [(kind, numbers.reshape(cells.shape))],
-        point_data={name: values[used] for name, values in fields.items()},
-    )
-    mesh.write(target)
-
-
-def _cells(counts: tuple[int, ...]) -> np.ndarray:
-    """Corners of all cells of a grid whose last axis is fastest, in VTK's order."""
-    numbers = np.arange(int(np.prod(counts))).reshape(counts)
-    corners = {
-        1: ((0,), (1,)),
-        2: ((0, 0), (1, 0), (1, 1), (0, 1)),
-        3: (
-            *((0, 0, 0), (1, 0, 0), (1, 1, 0), (0, 1, 0)),
-            *((0, 0, 1), (1, 0, 1), (1, 1, 1), (0, 1, 1)),
-        ),
-    }[len(counts)]
-    found = [
-        numbers[tuple(slice(c, n - 1 + c) for c, n in zip(corner, counts, strict=True))].ravel()
-        for corner in corners
-    ]
-    return np.stack(found, axis=1)
-
-
-def _write_structured(
-    target: Path, counts: tuple[int, ...], place: Array, fields: dict[str, Array]
-) -> None:
-    """An XML StructuredGrid with its numbers inline; VTK counts the first axis fastest."""
-    extent = " ".join(f"0 {n - 1}" for n in (*counts, *(1,) * (3 - len(counts))))
-    root = Element(
-        "VTKFile",
-        type="StructuredGrid",
-        version="1.0",
-        byte_order="LittleEndian",
-        header_type="UInt64",
-    )
-    grid = SubElement(root, "StructuredGrid", WholeExtent=extent)
-    piece = SubElement(grid, "Piece", Extent=extent)
-
-    def add(parent: Element, name: str, values: Array) -> None:
-        components = values.shape[1] if values.ndim > 1 else 1
-        turned = values.reshape(*counts, components).transpose(
-            *reversed(range(len(counts))), len(counts)
-        )
-        data = np.ascontiguousarray(turned, dtype="<f8").tobytes()
-        array = SubElement(
-            parent,
-            "DataArray",
-            type="Float64",
-            Name=name,
-            NumberOfComponents=str(components),
-            format="binary",
-        )
-        array.text = base64.b64encode(struct.pack("<Q", len(data)) + data).decode()
-
-    data = SubElement(piece, "PointData", Scalars=next(iter(fields)))
-    for name, values in fields.items():
-        add(data, name, values)
-    add(SubElement(piece, "Points"), "points", place)
-    ElementTree(root).write(target, xml_declaration=True, encoding="utf-8")
+    write_grid(target, _grid(ticks), tuple(map(len, ticks)), fields, inside)
 
 
 def _ticks(

@@ -10,7 +10,8 @@ from tessella.geometry.combinations import Combination
 from tessella.geometry.divided import Divided
 from tessella.geometry.domain import Domain
 from tessella.geometry.point_cloud import PointCloud
-from tessella.geometry.shapes import Ball, HalfSpace, Polygon
+from tessella.geometry.polygon import Polygon
+from tessella.geometry.shapes import Ball, HalfSpace
 from tessella.machine.schema import as_type
 
 Description = dict[str, Any]

@@ -17,7 +17,6 @@ from tessella.cells.basis import CellBasis, default_features, on_cells
 from tessella.cells.fitting import off_regions
 from tessella.cells.solvers import CELL_SOLVERS, Exchange, Merging, solver_named
 from tessella.cells.tiling import Cuts, Tiling
-from tessella.features.enrichment import Enrichment, Functions, as_enrichment
 from tessella.features.random_features import Activation, RandomFeatures
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import SOLVERS, Solver
@@ -27,11 +26,9 @@ from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import Grid
 from tessella.problem.nonlinear import check_linear
 from tessella.problem.problem import Problem
+from tessella.solving.bases import ByField, for_fields
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
-
-ByField = Functions | Mapping[str, Functions]
-"""Enrichment of all unknowns, or by the name of the unknown."""
 
 COUPLINGS = ("overlap", "interfaces")
 
@@ -301,7 +298,9 @@ class Method:
         cells = self.coupling == "interfaces"
         features = self._features(problem.domain.dimension, cells)
         make = self._on_cells if cells else self._overlapping
-        return for_fields(problem, lambda seed: make(problem, features, seed), self)
+        return for_fields(
+            problem, lambda seed: make(problem, features, seed), self.seed, self.enrichment
+        )
 
     def _features(self, dimension: int, cells: bool) -> RandomFeatures:
         assert self.features is not None
@@ -374,33 +373,6 @@ def unknown(name: str, known: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, known, 1, cutoff=0.7)
     hint = f"did you mean {close[0]!r}? " if close else ""
     return f"{name!r}: {hint}there are {', '.join(known)}"
-
-
-def for_fields(problem: Problem, make: Callable[[int], Basis], method: Method) -> AnyBasis:
-    """One basis per unknown, each with a seed and enrichment of its own; a single unknown needs no
-    Fields."""
-    seed, given = method.seed or 0, () if method.enrichment is None else method.enrichment
-    each = [
-        dataclasses.replace(
-            make(seed + number if number else seed),
-            enrichment=enrichment_of(field, given, problem),
-        )
-        for number, field in enumerate(problem.fields)
-    ]
-    return each[0] if len(each) == 1 else Fields(**dict(zip(problem.fields, each, strict=True)))
-
-
-def enrichment_of(field: str, given: ByField, problem: Problem) -> tuple[Enrichment, ...]:
-    """The enrichment of one unknown."""
-    if isinstance(given, Mapping):
-        for name in given:
-            if name not in problem.fields:
-                raise ValueError(
-                    f"enrichment has the unknown {name!r}, but the problem has "
-                    f"{', '.join(problem.fields)}"
-                )
-        given = given.get(field, ())
-    return as_enrichment(given, problem.domain)
 
 
 def check_problem(problem: object, door: str, nonlinear: bool = False) -> None:

@@ -27,7 +27,8 @@ from tessella.overlap.basis import AnyBasis, Basis
 from tessella.overlap.decomposition import Decomposition
 from tessella.overlap.points import GRIDDED, Grid
 from tessella.problem.problem import Problem
-from tessella.solving.method import CELL_POINTS, CELL_SIGMA, Method, for_fields
+from tessella.solving.bases import for_fields
+from tessella.solving.method import CELL_POINTS, CELL_SIGMA, Method
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 
@@ -177,19 +178,19 @@ def planned(problem: Problem, plan: Plan, method: Method) -> Parts:
     there are unknowns. What such equations say together about a wall without conditions is known to
     the least squares of the whole, and to no cell. In many dimensions
     polynomials on one subdomain."""
-    domain = problem.domain
+    domain, own = problem.domain, (method.seed, method.enrichment)
     if plan.terms:
         whole, each = Decomposition(domain, 1), map(Polynomials.of, plan.terms)
-        return on_basis(for_fields(problem, lambda seed: Basis(whole, next(each), seed), method))
+        return on_basis(for_fields(problem, lambda seed: Basis(whole, next(each), seed), *own))
     if overdetermined(problem):
         blended = RandomFeatures(plan.features, scale=plan.bandwidth * tuning.BLENDED_SCALE)
         cover = Decomposition(domain, plan.subdomains)
-        return on_basis(for_fields(problem, lambda seed: Basis(cover, blended, seed), method))
+        return on_basis(for_fields(problem, lambda seed: Basis(cover, blended, seed), *own))
     tiling = off_regions(Tiling.of_widths(domain, plan.slabs, plan.cut))
     waves = None if method.any_data else waves_of(problem, tiling, plan.features)
     drawn = default_features(plan.features, domain.dimension)
     features = waves or dataclasses.replace(drawn, scale=plan.bandwidth * drawn.scale)
-    return on_basis(for_fields(problem, lambda seed: CellBasis(tiling, features, seed), method))
+    return on_basis(for_fields(problem, lambda seed: CellBasis(tiling, features, seed), *own))
 
 
 def on_basis(basis: AnyBasis) -> Parts:
