@@ -11,8 +11,8 @@ import numpy as np
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, seconds, table
 from tessella.overlap.system import assemble
+from tessella.solution.monitor import error_monitor
 from tessella.solution.report import error_norms
-from tessella.solution.solution import error_monitor
 
 RICH: dict[str, Any] = {
     "subdomains": 8,

@@ -13,8 +13,6 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"
 # What one worker or child process has compiled the others need not compile again.
 os.environ.setdefault("JAX_COMPILATION_CACHE_DIR", str(Path(__file__).parent / ".compiled"))
 os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0.1")
-# Programs here run for milliseconds, and compile for a third less time without LLVM's finish.
-os.environ.setdefault("XLA_FLAGS", "--xla_backend_optimization_level=0")
 
 import jax
 import jax.numpy as jnp

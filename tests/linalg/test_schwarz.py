@@ -20,7 +20,7 @@ from tessella.linalg.iterative.schwarz import (
 )
 from tessella.machine.memory import gib
 from tessella.overlap.system import assemble
-from tessella.solution import solution
+from tessella.solution import monitor, solution
 
 GIB = 2**30
 
@@ -228,7 +228,7 @@ def oscillator():
     system = assemble(problem, basis, ts.Grid(1.0).rows(problem, basis))
     filtered = ts.Unfiltered().apply(system.M)
     at = solution.test_points(problem, basis, ts.Grid(points_per_axis=1000))
-    return system.M, system.h, solution.error_monitor(problem, basis, filtered.preconditioner, at)
+    return system.M, system.h, monitor.error_monitor(problem, basis, filtered.preconditioner, at)
 
 
 def forced(solver_type, system, count, **options):

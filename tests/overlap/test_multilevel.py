@@ -10,7 +10,7 @@ import tessella as ts
 from tessella.linalg.block_matrix import BlockMatrix, beside
 from tessella.linalg.iterative.iteration import Stop
 from tessella.overlap.system import assemble
-from tessella.solution.solution import error_monitor
+from tessella.solution.monitor import error_monitor
 
 
 def laplace(n):

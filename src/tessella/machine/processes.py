@@ -49,8 +49,9 @@ def distributed(
     Call it once, at the top of the script, before anything is solved; then state and solve as ever.
     Subdomains side by side (`coupling="interfaces"`) are shared out: each process maps and joins
     its own, and only what crosses between them is sent. So are overlapping ones where LSQR, LSMR,
-    CG or deflated LSQR solve them. Every process gets the whole solution. What is solved in another
-    way, every process solves by itself.
+    CG or deflated LSQR solve them. A solution stays in parts, and is called, drawn and saved by all
+    processes together (see `Solution`). What is solved in another way, every process solves by
+    itself.
 
     Who takes part is found as `jax.distributed.initialize` finds it: in the variables of Slurm or
     Open MPI, in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or in what is given:

@@ -60,6 +60,10 @@ class Sampled:
     def plot(self, path: str | Path | None = None) -> Figure:
         raise NotImplementedError
 
+    def whole(self) -> Sampled:
+        """With all coefficients in every process."""
+        raise NotImplementedError
+
     def __str__(self) -> str:
         return str(self.report)
 
@@ -164,7 +168,7 @@ class Sampled:
         """
         from tessella.solution.viewer import Viewer
 
-        return Viewer(self, browser)
+        return Viewer(self.whole(), browser)
 
     def _repr_html_(self) -> str:
         """What a notebook shows: a picture, where matplotlib is there, and the report."""

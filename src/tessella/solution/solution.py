@@ -11,8 +11,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -22,19 +20,15 @@ from tessella.geometry.box import Box
 from tessella.geometry.domain import real_numbers
 from tessella.geometry.functions import Orders
 from tessella.geometry.lattice import Gridded
-from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.iteration import History
-from tessella.linalg.preconditioners import Preconditioner
 from tessella.machine import processes
-from tessella.machine.arrays import Array, on_device
+from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.printing import times
 from tessella.overlap.basis import AnyBasis, Basis, per_field
-from tessella.overlap.matrices import evaluate_all
 from tessella.overlap.parted import CALLED, Parted
 from tessella.overlap.points import Grid
 from tessella.overlap.quadrature import quadrature
-from tessella.overlap.shares import Share
 from tessella.problem.linearised import applied_to, derivative
 from tessella.problem.nonlinear import classified, is_linear
 from tessella.problem.operator_function import from_function
@@ -367,7 +361,7 @@ def test_points(problem: Problem, basis: AnyBasis, grid: Grid | None) -> Array |
         per_axis = {1: 1_000, 2: 100, 3: 22}.get(d, max(2, round(10_000 ** (1 / d))))
         return problem.domain.closure((per_axis,) * d)
     counts = grid.counts(basis)
-    each = 4 + 5 * problem.domain.dimension + 8 * _pairs_per_point(basis)
+    each = 4 + 5 * problem.domain.dimension + 8 * pairs_per_point(basis)
     require(
         8 * math.prod(counts) * each,
         f"measuring the error at {times(counts)} points",
@@ -376,53 +370,6 @@ def test_points(problem: Problem, basis: AnyBasis, grid: Grid | None) -> Array |
     return problem.domain.closure(counts)
 
 
-def _pairs_per_point(basis: AnyBasis) -> int:
+def pairs_per_point(basis: AnyBasis) -> int:
     """Most subdomains of all levels that a point lies in."""
     return sum(level.decomposition.pairs_per_point() for level in basis.levels)
-
-
-@partial(
-    jax.tree_util.register_dataclass,
-    data_fields=["E", "preconditioner", "target", "spread"],
-    meta_fields=["shared"],
-)
-@dataclass(frozen=True)
-class ErrorMonitor:
-    """Normalised L1 error of u = E S^-1 y + e for unknowns y, inside a jitted iteration; of a
-    system, that of its worst field. `target` has a line for each, `spread` a number."""
-
-    E: BlockMatrix
-    preconditioner: Preconditioner
-    target: jax.Array
-    spread: jax.Array
-    shared: bool = False
-
-    def __call__(self, y: jax.Array) -> jax.Array:
-        u = self.E.matvec(self.preconditioner.apply(y)).reshape(self.target.shape)
-        if self.shared:
-            u = on_device(processes.total("error", np.asarray(u)))
-        return jnp.max(jnp.mean(jnp.abs(u - self.target), axis=1) / self.spread)
-
-
-def error_monitor(
-    problem: Problem,
-    basis: AnyBasis,
-    preconditioner: Preconditioner,
-    points: Array | None,
-    share: Share | None = None,
-) -> ErrorMonitor | None:
-    """The monitor at these test points, or None if there are none; with a `share`, of unknowns of
-    which this process has a part."""
-    if points is None:
-        return None
-    width = max(level.width for level in basis.levels)
-    require(
-        2 * 8 * len(points) * _pairs_per_point(basis) * width,
-        f"watching the error of an iteration at {len(points):,} points",
-        "use a coarser test_grid, or a direct solver",
-    )
-    exact = problem.exact_values(points).reshape(len(points), -1).T
-    E, e = evaluate_all(problem, basis, points, share)
-    spread = np.std(exact, axis=1)
-    target, spread = on_device(exact - e), on_device(np.where(spread > 0, spread, 1.0))
-    return ErrorMonitor(E, preconditioner, target, spread, share is not None)

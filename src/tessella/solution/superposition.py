@@ -34,6 +34,10 @@ ALIKE, FEW, MANY = 4, 16, 32
 them, make tables worth their while."""
 
 
+Group = tuple[np.ndarray, np.ndarray, Array]
+"""Cells, the numbers of their points (cells, P), and the places of these in a cell (P, d)."""
+
+
 class Local(NamedTuple):
     """Coefficients by subdomain, (own, width): of all, or of those that are `mine`."""
 
@@ -56,6 +60,13 @@ class Local(NamedTuple):
         here = self.mine[subdomain]
         return subdomain[here], *(one[here] for one in others)
 
+    def groups(self, every: list[Group]) -> Iterator[Group]:
+        """The same of groups of cells, those left out that have none here."""
+        for subdomain, points, z in every:
+            cells, at = self.some(subdomain, points)
+            if len(cells):
+                yield cells, at, z
+
 
 def superposed(
     basis: Basis,
@@ -74,8 +85,7 @@ def superposed(
     if groups is None:
         return _by_strips(basis, local, x, symbol, *local.some(subdomain, point))
     values = np.zeros(len(x))
-    for every, points, z in groups:
-        cells, at = local.some(every, points)
+    for cells, at, z in local.groups(groups):
         values[at] = _by_table(basis, local(cells), cells, z, {k: c[at] for k, c in symbol.items()})
     return values
 
@@ -91,15 +101,10 @@ def each_derivative(
         each = [_by_strips(basis, local, x, {alpha: one}, *pairs) for alpha in alphas]
         return np.stack(each)
     values = np.zeros((len(alphas), len(x)))
-    for every, points, z in groups:
-        cells, at = local.some(every, points)
+    for cells, at, z in local.groups(groups):
         for row, made in zip(values, _tables(basis, local(cells), cells, z, alphas), strict=True):
             row[at] = made
     return values
-
-
-Group = tuple[np.ndarray, np.ndarray, Array]
-"""Cells, the numbers of their points (cells, P), and the places of these in a cell (P, d)."""
 
 
 def _by_tables(basis: Basis) -> TypeGuard[CellBasis]:

@@ -39,7 +39,7 @@ from tessella.overlap.shares import Share
 from tessella.overlap.system import LeastSquares, Reduced, assemble
 from tessella.problem.conditions import IntegralCondition
 from tessella.problem.problem import Problem
-from tessella.solution.solution import error_monitor
+from tessella.solution.monitor import error_monitor
 
 
 @dataclass(frozen=True)
