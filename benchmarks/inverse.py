@@ -95,6 +95,7 @@ def inverse() -> None:
     for name, stated in (("PInv", _pinv), ("HInv", _hinv)):
         seeds = [_noisy(stated, name, seed) for seed in range(SEEDS)]
         rows += [*seeds, _mean(seeds)]
+    rows += _least()
     for name, truth in OTHERS.items():
         rows.append(_mean([_noisy(partial(_hinv, truth=truth), name, seed) for seed in range(2)]))
     table("Found from measurements", rows)
@@ -280,7 +281,7 @@ def _two_scales(p: Any) -> Any:
     return 2 + _bubble(p) * (0.8 + 0.4 * fine)
 
 
-OTHERS = {"a bump in a corner": _corner, "two scales": _two_scales}
+OTHERS = {"HInv with a bump in a corner": _corner, "HInv with two scales": _two_scales}
 
 
 def _hinv(seed: int, truth: Callable[[Any], Any] = _smooth) -> tuple[Any, ...]:
@@ -315,6 +316,32 @@ def _hinv(seed: int, truth: Callable[[Any], Any] = _smooth) -> tuple[Any, ...]:
     expected = dict(zip(begun, 2 * [square.inner, square.rim], strict=True))
     cells = ts.Method(subdomains=(3, 3, 2), features=220, coupling="interfaces")
     return problem_of, u, x, begun, expected, cells, coefficient, truth
+
+
+def _least() -> list[dict[str, Any]]:
+    """What the noise leaves of HInv's a if it were known to be one sine, of unknown size."""
+    problem_of, _, x, theta, _, cells, *_ = _hinv(0)
+    one = np.eye(SINES**2)[SINES + 1]
+    u = ts.parametric(problem_of, x, cells)
+    numbers = np.asarray(u.numbers(theta | {"a": one, "start": one}))
+    unknown = np.eye(len(numbers))[np.r_[SINES + 1, SINES**2 : len(numbers)]]
+    J = u.tangents(numbers, unknown).T / NOISE
+    size = float(np.sqrt(0.25 / 4.25))
+    spreads = {
+        "u is known on the walls and at the start": 1 / np.linalg.norm(J[:, 0]),
+        "u is free there": np.sqrt(np.linalg.inv(J.T @ J)[0, 0]),
+    }
+    return [
+        {
+            "case": f"HInv with one sine, {what}",
+            "parameters": count,
+            "error": None,
+            **dict.fromkeys(OPEN),
+            "expected": float(spread * size),
+            "seconds": None,
+        }
+        for (what, spread), count in zip(spreads.items(), (1, len(unknown)), strict=True)
+    ]
 
 
 def _noisy(stated: Callable[[int], tuple[Any, ...]], case: str, seed: int) -> dict[str, Any]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.linalg
@@ -19,7 +20,7 @@ made longer, at most DOUBLED times, until its halves agree."""
 
 DOUBLED = 4
 
-AGREED = 0.2
+AGREED = 0.3
 """Distance of the means of both halves, in standard deviations: the mean of all is off by half."""
 
 MOVES = 3
@@ -79,7 +80,7 @@ def averaged(J: Array, left: Array, parts: Sequence[Part], noise_known: bool) ->
         halves = [_added(halves), chain.sums(halves[0].count + halves[1].count)]
     found = _added(halves)
     noise = float(np.sqrt(found.noise / found.count))
-    size = np.sqrt(np.maximum(np.diag(found.second) / found.count, 1e-300))
+    size = np.sqrt(np.maximum(np.diag(found.covariance) + found.mean**2, 1e-300))
     weights, told = np.zeros(len(size)), {}
     for part, own, (functions, length) in zip(parts, chain.slices, found.told, strict=True):
         if isinstance(part.expected, Smooth):
@@ -94,11 +95,13 @@ def averaged(J: Array, left: Array, parts: Sequence[Part], noise_known: bool) ->
 
 @dataclass(frozen=True)
 class _Sums:
-    """Of coefficients and their products, of the noise squared, and of what fields are."""
+    """Of coefficients and their products, of these as each is to be expected with the others
+    given, of the noise squared, and of what fields are."""
 
     count: int
     first: Array
     second: Array
+    alone: Array
     noise: float
     told: Array
 
@@ -108,7 +111,11 @@ class _Sums:
 
     @property
     def covariance(self) -> Array:
-        return self.second / self.count - np.outer(self.mean, self.mean)
+        """Coefficients that have not occurred yet may do so later."""
+        found = self.second / self.count - np.outer(self.mean, self.mean)
+        mean, square = self.alone / self.count
+        found.flat[:: len(found) + 1] = np.maximum(np.diag(found), square - mean**2)
+        return found
 
 
 def _added(halves: Sequence[_Sums]) -> _Sums:
@@ -117,6 +124,7 @@ def _added(halves: Sequence[_Sums]) -> _Sums:
         one.count + other.count,
         one.first + other.first,
         one.second + other.second,
+        one.alone + other.alone,
         one.noise + other.noise,
         one.told + other.told,
     )
@@ -139,9 +147,11 @@ class _Chain:
         ends = np.cumsum([0, *(part.size for part in parts)]).tolist()
         self.slices = [slice(*pair) for pair in pairwise(ends)]
         self.occur = np.ones(len(self.b), dtype=bool)
+        self._kept: Any = (b"",)
         self.log_noise = self.first_noise = 0.0 if noise_known else self._left_over()
         self.seen = np.sqrt(np.maximum(np.diag(self.G), 1e-300)) / np.exp(self.log_noise)
-        self.logs = np.array([self._range(i).mean(axis=1) for i in range(len(parts))])
+        self.ranges = [self._range(i) for i in range(len(parts))]
+        self.logs = np.mean(self.ranges, axis=2)
         self.expected = np.concatenate([self._deviations(i) for i in range(len(parts))])
         for i in self._smooth():
             self._begin(i)
@@ -169,7 +179,7 @@ class _Chain:
 
     def _begin(self, i: int) -> None:
         """With the likeliest size and length of some."""
-        (small, large), (short, long) = self._range(i)[:2]
+        (small, large), (short, long) = self.ranges[i][:2]
         tried = []
         for size in np.linspace(small, large, 15):
             for length in np.linspace(short, long, 4):
@@ -181,31 +191,42 @@ class _Chain:
         self.logs[i] = logs
         self.expected[self.slices[i]] = self._deviations(i)
 
-    def _joint(self) -> tuple[Array, Array]:
-        """I + D G D and D b, D the deviations, in units of the noise."""
-        D = self.expected * np.exp(-self.log_noise)
-        A = D[:, None] * self.G * D
-        A[np.diag_indices_from(A)] += 1
-        return A, D * self.b * np.exp(-self.log_noise)
-
     def _likely(self) -> float:
         """log p(left) of what occurs, all values integrated out."""
-        A, c = self._joint()
+        A, c = self._joint(*self._occurring())
+        noise = self.n * self.log_noise + self.square / 2 * np.exp(-2 * self.log_noise)
+        if not len(c):
+            return float(-noise)
         try:
-            L = np.linalg.cholesky(A[np.ix_(self.occur, self.occur)])
+            L = np.linalg.cholesky(A)
         except np.linalg.LinAlgError:  # beyond double precision
             return -np.inf
-        inside = scipy.linalg.solve_triangular(L, c[self.occur], lower=True, check_finite=False)
-        noise = self.n * self.log_noise + self.square / 2 * np.exp(-2 * self.log_noise)
+        inside, _ = scipy.linalg.lapack.dtrtrs(L, c, lower=1)
         return float(inside @ inside / 2 - np.sum(np.log(np.diag(L))) - noise)
+
+    def _joint(self, D: Array, G: Array, b: Array) -> tuple[Array, Array]:
+        """I + D G D and D b, D the deviations, in units of the noise."""
+        D = D * np.exp(-self.log_noise)
+        A = D[:, None] * G * D
+        A.flat[:: len(A) + 1] += 1
+        return A, D * b * np.exp(-self.log_noise)
+
+    def _occurring(self) -> tuple[Array, Array, Array]:
+        """Deviations, Gramian and data of what occurs."""
+        key = self.occur.tobytes()
+        if self._kept[0] != key:
+            on = np.flatnonzero(self.occur)
+            self._kept = key, on, self.G[np.ix_(on, on)], self.b[on]
+        _, on, G, b = self._kept
+        return self.expected[on], G, b
 
     def sums(self, sweeps: int) -> _Sums:
         p = len(self.b)
-        first, second, noise = np.zeros(p), np.zeros((p, p)), 0.0
+        first, second, alone, noise = np.zeros(p), np.zeros((p, p)), np.zeros((2, p)), 0.0
         telling = np.zeros((len(self.parts), 2))
         for _ in range(sweeps):
             self._move()
-            T = self._visit()
+            T = self._visit(alone)
             on, D = self.occur, np.where(self.occur, self.expected, 0.0)
             mean = D * T[:-1, -1]
             first += mean
@@ -214,29 +235,32 @@ class _Chain:
             told = np.where(on, 1 + np.diag(T)[:-1], 0.0)
             telling[:, 0] += [np.sum(told[part]) for part in self.slices]
             telling[:, 1] += self.logs[:, 1]
-        return _Sums(sweeps, first, second, noise, telling)
+        return _Sums(sweeps, first, second, alone, noise, telling)
 
     def _move(self) -> None:
         """Metropolis steps of sizes, lengths and decays, and of the noise."""
         now = self._likely()
         for i in self._smooth() * MOVES:
-            old, range_ = self.logs[i].copy(), self._range(i)
+            old, (low, high) = self.logs[i].copy(), self.ranges[i].T
             new = old + STEPS * np.exp(self.draw.standard_normal()) * self.draw.standard_normal(3)
-            if np.all((range_[:, 0] <= new) & (new <= range_[:, 1])):
+            if np.all((low <= new) & (new <= high)):
                 self._propose(i, new)
                 then = self._likely()
                 if np.log(self.draw.random()) < then - now:
                     now = then
                 else:
                     self._propose(i, old)
-        if not self.noise_known:
+        for _ in range(0 if self.noise_known else MOVES):
             old_noise = self.log_noise
-            self.log_noise += self.draw.standard_normal() / np.sqrt(self.n)
+            self.log_noise += 1.7 * self.draw.standard_normal() / np.sqrt(self.n)
             far = abs(self.log_noise - self.first_noise) > np.log(NOISES)
-            if far or not np.log(self.draw.random()) < self._likely() - now:
+            then = -np.inf if far else self._likely()
+            if np.log(self.draw.random()) < then - now:
+                now = then
+            else:
                 self.log_noise = old_noise
 
-    def _visit(self) -> Array:
+    def _visit(self, alone: Array) -> Array:
         """Let every coefficient of a smooth field occur or not, as likely as that is.
 
         T is A bordered by c, swept at those that occur: -A^-1 of them and their mean, and what
@@ -247,19 +271,23 @@ class _Chain:
         for i in self._smooth():
             own = self.occur[self.slices[i]]
             count, of = int(own.sum()), len(own)
-            chances = np.log(self.draw.random(of))
-            for j, chance in zip(self.draw.permutation(of), chances, strict=True):
+            chances = self.draw.logistic(size=of).tolist()
+            for j, chance in zip(self.draw.permutation(of).tolist(), chances, strict=True):
                 at, on = self.slices[i].start + j, bool(own[j])
-                rest, r = abs(T[at, at]), T[at, -1]
-                worth = (r**2 / rest + (np.log(rest) if on else -np.log(rest))) / 2
-                worth += np.log((count - on + 1) / (of - count + on))
-                if (chance < -np.logaddexp(0, -worth)) != on:
+                rest, r = abs(float(T[at, at])), float(T[at, -1])
+                worth = (r**2 / rest + (1 if on else -1) * math.log(rest)) / 2
+                worth += math.log((count - on + 1) / (of - count + on))
+                mean, spread = (r, rest) if on else (r / rest, 1 / rest)
+                share = self.expected[at] / (1 + math.exp(min(-worth, 700.0)))
+                alone[0, at] += share * mean
+                alone[1, at] += share * self.expected[at] * (mean**2 + spread)
+                if (chance < worth) != on:
                     _sweep(T, at)
                     own[j], count = not on, count + (-1 if on else 1)
         return T
 
     def _swept(self) -> Array:
-        A, c = self._joint()
+        A, c = self._joint(self.expected, self.G, self.b)
         T = np.block([[A, c[:, None]], [c, np.zeros(1)]])
         on, off = np.append(self.occur, False), np.append(~self.occur, True)
         inverse = scipy.linalg.inv(T[np.ix_(on, on)], check_finite=False)
