@@ -64,11 +64,13 @@ from tessella.solution.spectrum import Spectrum
 from tessella.solving.branches import branch
 from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
-from tessella.solving.identify import Identified, identify
+from tessella.solving.identified import Identified
+from tessella.solving.identify import identify
 from tessella.solving.march import march
 from tessella.solving.method import Method
 from tessella.solving.parametric import Parametric, parametric
 from tessella.solving.several import solutions
+from tessella.solving.smooth import Smooth
 from tessella.solving.solve import solve
 from tessella.version import __version__
 
@@ -142,6 +144,7 @@ __all__ = [
     "Reference",
     "Robin",
     "SchwarzCG",
+    "Smooth",
     "Solution",
     "Spectrum",
     "Tiling",

@@ -85,6 +85,7 @@ def test_a_field_needs_regularisation() -> None:
 
 WAVES = np.arange(1.0, 9.0)
 ROUGH = WAVES**2
+SMOOTH = ts.Smooth(np.pi * WAVES)
 SPOTS = np.linspace(0.02, 0.98, 60)
 SIGMA = 0.03
 
@@ -114,7 +115,7 @@ def of_rod(values: np.ndarray, start: float = 0.0, **more: Any) -> ts.Identified
 
 def test_data_choose_a_strength_near_the_best() -> None:
     """The best is that of the smallest error over all draws; for one of them that is chance."""
-    strengths, chosen, errors, lost = 10.0 ** np.arange(-2, 4), [], [], []
+    strengths, chosen, errors, lost = 10.0 ** np.arange(4), [], [], []
     for seed in range(2):
         truth, values = measured(seed)
 
@@ -126,7 +127,8 @@ def test_data_choose_a_strength_near_the_best() -> None:
         known = of_rod(values, strength="auto", **given)
         unknown = of_rod(values, strength="auto", regularisation=ROUGH)
         chosen += [known.strength, unknown.strength / unknown.noise]
-        lost += [off(known) / min(errors[-1]), off(unknown) / min(errors[-1])]
+        smooth = of_rod(values, noise=SIGMA, regularisation=SMOOTH)
+        lost += [off(own) / min(errors[-1]) for own in (known, unknown, smooth)]
     best = strengths[int(np.argmin(np.sum(np.square(errors), axis=0)))]
     assert best / 10 < min(chosen) and max(chosen) < 10 * best
     assert max(lost) < 2
@@ -164,6 +166,34 @@ def test_weights_of_zero_ask_for_nothing() -> None:
     found = identified(values, regularisation=np.array([1.0, 0.0]), strength="auto")
     assert found.theta["k"] == pytest.approx(2.0, abs=0.1)
     assert "of 1)" in str(found)
+
+
+def test_a_field_of_one_function_is_found_as_such() -> None:
+    truth = 0.5 * (WAVES == 3)
+    u = np.asarray(ts.parametric(rod, SPOTS, **LINE)(truth))
+    values = u + SIGMA * np.random.default_rng(1).standard_normal(len(SPOTS))
+    weighed = of_rod(values, noise=SIGMA, regularisation=ROUGH, strength="auto")
+    for noise in (SIGMA, None):
+        found = of_rod(values, noise=noise, regularisation=SMOOTH)
+        assert found.converged
+        assert np.linalg.norm(found.values - truth) < 0.5 * np.linalg.norm(weighed.values - truth)
+        low, high = found.intervals.T
+        assert np.all((low <= truth) & (truth <= high))
+        assert found.noise == pytest.approx(SIGMA, rel=0.2)
+        assert 0.9 < found.fields["theta"].functions < 4 and "of 8 functions" in str(found)
+    held = of_rod(values, noise=SIGMA, regularisation=SMOOTH, bounds=(-0.3, 0.3))
+    assert held.values[2] == pytest.approx(0.3)
+
+
+def test_parts_of_theta_are_expected_to_be_different() -> None:
+    values = heated(**TRUTH) + 0.002 * np.random.default_rng(0).standard_normal(len(X))
+    one = identified(values, noise=0.002, regularisation={"k": 0, "c": 0.5})
+    other = identified(values, noise=0.002, regularisation=np.array([0.5, 0.0]))
+    np.testing.assert_allclose(one.values, other.values, rtol=1e-6)
+    plain = identified(values, noise=0.002)
+    free = identified(values, noise=0.002, regularisation={"k": 0, "c": ts.Smooth([1.0])})
+    assert np.all(np.abs(free.values - plain.values) < 0.5 * np.sqrt(np.diag(plain.covariance)))
+    assert set(free.fields) == {"c"} and free.converged
 
 
 def test_a_reaction_is_found() -> None:
@@ -235,6 +265,11 @@ VALUES = heated(**TRUTH)
         ({"strength": "auto"}, "strength='auto' has no regularisation"),
         ({"regularisation": 1.0, "strength": "some"}, "strength must be a positive number or"),
         ({"regularisation": 1.0, "strength": 0.0}, "strength must be a positive number or"),
+        ({"regularisation": {"k": 1.0}}, r"a part for each of start \(c, k\), 0 for none"),
+        ({"regularisation": {"k": -1.0, "c": 0}}, "of k must be Smooth, or weights that are not"),
+        ({"regularisation": ts.Smooth([1.0])}, "a part for each of start"),
+        ({"regularisation": {"k": 0, "c": ts.Smooth([1, 2])}}, "of c has 2 wavenumbers for 1"),
+        ({"regularisation": {"k": 0, "c": ts.Smooth(1.0)}, "strength": 2.0}, "what Smooth finds"),
         ({"start": {"k": np.inf, "c": 0.0}}, "start must be finite"),
         ({"prior": np.ones(3)}, "prior must be a number or like start"),
     ],
@@ -243,6 +278,11 @@ def test_bad_input_is_refused_by_name(choices: Any, message: str) -> None:
     given: dict[str, Any] = {"data": (X, VALUES), "start": START} | choices
     with pytest.raises((ValueError, TypeError), match=message):
         ts.identify(wire, **given, **LINE)
+
+
+def test_wavenumbers_are_not_negative() -> None:
+    with pytest.raises(ValueError, match=r"wavenumbers must be numbers that are not negative, got"):
+        ts.Smooth([1.0, -2.0])
 
 
 def test_a_parameter_without_influence_is_named() -> None:

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from numbers import Real
 from typing import Any, Literal, NamedTuple
 
-import jax
 import numpy as np
 import scipy.optimize
 import scipy.stats
@@ -18,13 +16,17 @@ from tessella.machine.arrays import Array
 from tessella.machine.progress import Progress, attended
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
-from tessella.solution.solution import Solution
+from tessella.solving.averaged import Averaged, Told, averaged
+from tessella.solving.identified import Identified
 from tessella.solving.method import Method, with_choices
 from tessella.solving.parametric import Parametric, parametric
+from tessella.solving.smooth import Part, by_parts, parts_of
 from tessella.solving.strength import Strength, asked, likeliest
 
 CONFIDENCE = 0.95
 """Share of repeated experiments whose intervals hold the truth."""
+
+WIDTH = float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
 
 STEPS = 100
 """Thetas that are tried at most."""
@@ -32,11 +34,17 @@ STEPS = 100
 CONVERGED = 1e-8
 """Relative change of theta or of the misfit at which nothing more is gained."""
 
+ROUGHLY = 1e-5
+"""The same between averages, which are no surer than that."""
+
 DETERMINED = 1e-12
 """Singular values below this part of the largest say nothing about theta."""
 
 SETTLED = 0.02
 """Relative change of the strength that changes theta by far less than its interval."""
+
+STAYED = 0.2
+"""Change of theta, in standard deviations, at which averages are not taken again."""
 
 ROUNDS = 20
 """Strengths that are tried at most."""
@@ -53,7 +61,7 @@ def identify(
     state: Any = None,
     noise: float | ArrayLike | None = None,
     bounds: tuple[Any, Any] | None = None,
-    regularisation: float | ArrayLike | None = None,
+    regularisation: Any = None,
     strength: float | Literal["auto"] = 1.0,
     prior: Any = None,
     progress: Progress | None = None,
@@ -71,7 +79,8 @@ def identify(
     bounds          (lowest, highest) of theta, numbers or like `start`; infinite ones are none
     regularisation  weights w of rows w (theta - prior), a number, one for each parameter, or a
                     matrix (m, p): for fields that data determine poorly. If `noise` is given and
-                    theta is expected within s of the prior, w = 1 / s
+                    theta is expected within s of the prior, w = 1 / s. For coefficients of waves
+                    `Smooth(wavenumbers)` finds all weights; where theta is a tree, one like it
     strength        factor of these weights. "auto" lets the data choose it, and only the ratios of
                     the weights are yours: the strength that makes the data likeliest when all theta
                     are integrated out (in Laplace's approximation). Some ten thetas more
@@ -106,6 +115,15 @@ class Bounds(NamedTuple):
     high: Array
 
 
+class _Spread(NamedTuple):
+    theta: Array
+    covariance: Array
+    sigma: Array
+    width: float
+    more: str
+    fields: dict[str, Told]
+
+
 class _Fit:
     """Measurements and what is asked of theta, checked."""
 
@@ -121,6 +139,7 @@ class _Fit:
         prior: Any,
     ) -> None:
         self.u, self.data, self.refused, self.tried = u, values, "", 0
+        self._last: tuple[bytes, Array] = (b"", np.empty(0))
         self.start = np.asarray(u.numbers(start))
         if not np.all(np.isfinite(self.start)):
             raise ValueError(f"start must be finite, got {start!r}")
@@ -128,8 +147,9 @@ class _Fit:
         self.names = _names(start)
         self.sigma = _noise(noise, len(values))
         self.prior = self.start if prior is None else self._like_start(prior, "prior")
-        self.R = _weights(regularisation, p)
-        self.chosen = asked(strength, len(self.R))
+        self.parts, weights = by_parts(regularisation, start)
+        self.R = _weights(weights, p)
+        self.chosen = asked(strength, len(self.R), bool(self.parts))
         if len(values) + len(self.R) < p:
             raise ValueError(
                 f"{len(values)} measurements cannot determine {p} parameters: measure more, "
@@ -170,7 +190,9 @@ class _Fit:
         return np.concatenate([left, self._rows @ (theta - self.prior)])
 
     def slope(self, theta: Array) -> Array:
-        J = self.u.tangents(theta, np.eye(len(theta))).T
+        if self._last[0] != theta.tobytes():
+            self._last = theta.tobytes(), self.u.tangents(theta, np.eye(len(theta))).T
+        J = self._last[1]
         return np.concatenate([J / np.broadcast_to(self._unit, len(J))[:, None], self._rows])
 
     @property
@@ -182,15 +204,18 @@ class _Fit:
         return np.ones(1) if self.sigma is None else self.sigma
 
     def found(self, progress: Progress | None) -> Identified:
-        started = time.perf_counter()
+        started, average = time.perf_counter(), None
         self._check_influence()
-        if self.chosen is None:
+        if self.parts:
+            result, average, settled = self._averaged(self.parts, progress)
+        elif self.chosen is None:
             result, settled = self._balanced(progress)
         else:
             result, settled = self._fitted(self.start, progress), True
-        return self._told(result, settled, time.perf_counter() - started)
+        spread = self._spread(result) if average is None else self._mixed(average)
+        return self._told(spread, result.status > 0, settled, time.perf_counter() - started)
 
-    def _fitted(self, start: Array, progress: Progress | None) -> Any:
+    def _fitted(self, start: Array, progress: Progress | None, enough: float = CONVERGED) -> Any:
         def tell(intermediate_result: Any) -> None:
             if progress is not None:
                 size = float(np.sqrt(2 * intermediate_result.cost / len(self.data)))
@@ -198,7 +223,7 @@ class _Fit:
 
         result = scipy.optimize.least_squares(
             self.misfit, start, self.slope, bounds=tuple(self.bounds), method="trf",
-            x_scale="jac", ftol=CONVERGED, xtol=CONVERGED, gtol=1e-15, max_nfev=STEPS,
+            x_scale="jac", ftol=enough, xtol=enough, gtol=1e-15, max_nfev=STEPS,
             callback=tell,
         )  # fmt: skip
         self.tried += int(result.nfev)
@@ -218,9 +243,30 @@ class _Fit:
         return result, False
 
     def _likeliest(self, theta: Array, misfit: Array, slope: Array) -> Strength:
+        J, left = self._linear(theta, misfit, slope)
+        return likeliest(J, left, self.R, self.sigma is not None)
+
+    def _linear(self, theta: Array, misfit: Array, slope: Array) -> tuple[Array, Array]:
+        """Derivatives of the data, and what of them the prior leaves unexplained."""
         n = len(self.data)
-        left = slope[:n] @ (theta - self.prior) - misfit[:n]
-        return likeliest(slope[:n], left, self.R, self.sigma is not None)
+        return slope[:n], slope[:n] @ (theta - self.prior) - misfit[:n]
+
+    def _averaged(
+        self, parts: Sequence[Part], progress: Progress | None
+    ) -> tuple[Any, Averaged, bool]:
+        """The average over all fields of the problem linearised at theta, and theta with weights
+        that say the same, in turn."""
+        theta, known = self.start, self.sigma is not None
+        found = averaged(*self._linear(theta, self.misfit(theta), self.slope(theta)), parts, known)
+        for _ in range(ROUNDS):
+            self.R, before = np.diag(found.weights), found
+            result = self._fitted(theta, progress, ROUGHLY)
+            theta = np.asarray(result.x)
+            found = averaged(*self._linear(theta, result.fun, result.jac), parts, known)
+            moved = (found.mean - before.mean) ** 2 / np.diag(found.covariance)
+            if np.sqrt(np.mean(moved)) < STAYED and found.settled:
+                return result, found, True
+        return result, found, False
 
     def _check_influence(self) -> None:
         J = self.slope(self.start)
@@ -231,112 +277,57 @@ class _Fit:
                 f"out, start elsewhere, or write problem_of with smooth functions of theta"
             )
 
-    def _told(self, result: Any, settled: bool, seconds: float) -> Identified:
-        theta, n, p = np.asarray(result.x), len(self.data), len(self.start)
-        left = self.u.value(theta) - self.data
-        free = n + len(self.R) - p
-        sigma, width = self.sigma, float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
-        J = np.asarray(result.jac)
+    def _spread(self, result: Any) -> _Spread:
+        """Of a linear model around the best theta."""
+        p, J = len(self.start), np.asarray(result.jac)
+        free = len(J) - p
+        sigma, width = self.sigma, WIDTH
         if sigma is None:
             square = float(result.fun @ result.fun) / free if free else np.inf
             sigma = np.array([np.sqrt(square)])
             width = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, free)) if free else np.inf
             J = J / max(float(sigma[0]), 1e-300)
         covariance, rank = _inverse(J)
-        ends = width * np.sqrt(np.diag(covariance))
-        reason = "converged" if result.status > 0 else f"stopped after {STEPS} thetas"
+        more = f"; the data determine {rank} of {p} parameters only" if rank < p else ""
+        return _Spread(np.asarray(result.x), covariance, sigma, width, more, {})
+
+    def _mixed(self, average: Averaged) -> _Spread:
+        """Of all fields that may be true."""
+        theta = np.clip(self.prior + average.mean, *self.bounds)
+        sigma = np.array([average.noise]) if self.sigma is None else self.sigma
+        return _Spread(theta, average.covariance, sigma, WIDTH, "", average.told)
+
+    def _told(self, own: _Spread, done: bool, settled: bool, seconds: float) -> Identified:
+        theta = own.theta
+        left = self.u.value(theta) - self.data
+        ends = own.width * np.sqrt(np.diag(own.covariance))
+        reason = "converged" if done else f"stopped after {STEPS} thetas"
         if not settled:
-            reason = f"the strength had not settled after {ROUNDS} rounds"
+            what = "averages" if self.parts else "strength"
+            reason = f"the {what} had not settled after {ROUNDS} rounds"
         if self.refused:
             reason += f"; stepped back from where {self.refused.split(': ')[0]}"
-        if rank < p:
-            reason += f"; the data determine {rank} of {p} parameters only"
+        reason += own.more
         assert self.u.family.shape is not None
         return Identified(
             theta=self.u.family.shape.theta(theta),
             values=theta,
             names=self.names,
-            covariance=covariance,
+            covariance=own.covariance,
             intervals=np.stack([theta - ends, theta + ends], axis=1),
             residual=float(np.sqrt(np.mean(left**2))),
-            noise=float(np.sqrt(np.mean(sigma**2))),
+            noise=float(np.sqrt(np.mean(own.sigma**2))),
             noise_given=self.sigma is not None,
             strength=self.chosen.value if self.chosen and len(self.R) else 0.0,
             strength_why=self.chosen.why if self.chosen else "",
-            converged=settled and result.status > 0,
+            fields=own.fields,
+            converged=settled and done,
             reason=reason,
             tried=self.tried,
-            measurements=n,
+            measurements=len(self.data),
             seconds=seconds,
             u=self.u,
         )
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Identified:
-    """What was found (see `identify`); it prints itself.
-
-    theta       as `start` was given; `values` are its numbers, `names` what these are called
-    covariance  (p, p) of the values, and `intervals` (p, 2) that hold the truth in 95 of 100
-                repeats; infinite where the data do not determine a parameter
-    residual    root mean square of what the fit leaves over
-    noise       of the measurements, as given or as the residual tells
-    strength    factor of the regularisation, and `strength_why` that one; 0 if there is none
-    u           the parametric solution: `u.solution(theta)` is all of u
-
-    >>> import tessella as ts
-    >>> def problem_of(load):
-    ...     return ts.Problem(ts.Box(x=(0, 1)), ts.Equation(-ts.D(x=2), load), [ts.Dirichlet(0.0)])
-    >>> found = ts.identify(problem_of, ([0.25, 0.5], [0.19, 0.25]), start=1.0, noise=0.01,
-    ...     subdomains=2, features=16, coupling="interfaces")
-    >>> found.values.round(4).tolist(), found.intervals.round(2).tolist()
-    ([2.0096], [[1.88, 2.14]])
-    """
-
-    theta: Any
-    values: Array
-    names: tuple[str, ...]
-    covariance: Array
-    intervals: Array
-    residual: float
-    noise: float
-    noise_given: bool
-    strength: float
-    strength_why: str
-    converged: bool
-    reason: str
-    tried: int
-    measurements: int
-    seconds: float
-    u: Parametric
-
-    def solution(self) -> Solution:
-        """u for the theta that was found."""
-        return self.u.solution(self.theta)
-
-    def __repr__(self) -> str:
-        return f"<Identified: {len(self.values)} parameters, {self.reason}>"
-
-    def __str__(self) -> str:
-        wide = max(map(len, self.names))
-        lines = [f"{len(self.values)} parameters from {self.measurements:,} measurements"]
-        for name, value, (low, high) in zip(self.names, self.values, self.intervals, strict=True):
-            half = (high - low) / 2
-            known = f"+- {half:.1e}" if np.isfinite(half) else "not determined"
-            lines.append(f"  {name:{wide}}  {value:.{_digits(value, half)}g}  {known}")
-        known = "given" if self.noise_given else "as the fit tells"
-        lines.append(f"  residual {self.residual:.2e}, noise {self.noise:.2e} ({known})")
-        if self.strength:
-            lines.append(f"  regularisation x {self.strength:.3g} ({self.strength_why})")
-        lines.append(f"  {self.reason}; {self.tried} thetas tried, {self.seconds:.2f} s")
-        return "\n".join(lines)
-
-
-def _digits(value: float, half: float) -> int:
-    """As many as the interval leaves, and one more."""
-    if not (np.isfinite(half) and half > 0 and value):
-        return 10
-    return int(np.clip(np.ceil(np.log10(abs(value) / half)) + 2, 2, 15))
 
 
 def _data(data: Any) -> tuple[Array, Array]:
@@ -385,10 +376,9 @@ def _weights(given: Any, p: int) -> Array:
 
 def _names(theta: Any) -> tuple[str, ...]:
     found = []
-    for path, leaf in jax.tree_util.tree_flatten_with_path(theta)[0]:
-        name = "".join(str(getattr(k, "key", getattr(k, "idx", k))) for k in path) or "theta"
-        shape = np.shape(leaf)
-        found += [f"{name}[{', '.join(map(str, i))}]" if i else name for i in np.ndindex(*shape)]
+    for name, leaf in parts_of(theta):
+        places = np.ndindex(*np.shape(leaf))
+        found += [f"{name}[{', '.join(map(str, i))}]" if i else name for i in places]
     return tuple(found)
 
 

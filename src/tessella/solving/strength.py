@@ -27,8 +27,12 @@ class Strength:
     why: str
 
 
-def asked(given: Any, rows: int) -> Strength | None:
+def asked(given: Any, rows: int, smooth: bool) -> Strength | None:
     """None if the data are to choose it."""
+    if smooth:
+        if is_number(given) and given == 1:
+            return Strength(1.0, "")
+        raise ValueError(f"strength is what Smooth finds itself, got {given!r}: leave it out")
     if isinstance(given, str) and given == "auto":
         if rows:
             return None
