@@ -165,7 +165,8 @@ def _along(
             n = m // 2 + (_sign(field, axis, m, own_means) > 0)
             if len(fields) == 1 and start + end == m:
                 n = start
-        extra, stiff = (), 1.0
+        extra: tuple[Term, ...] = ()
+        stiff = 1.0
         if m == 2 and passengers:
             own_rates = None if rates is None else rates[list(group.equations), field, axis]
             extra, stiff = _passengers(field, axis, passengers, own_means, own_rates)

@@ -26,7 +26,6 @@ from tessella.cells.tree import WHOLE
 from tessella.machine.arrays import Array
 from tessella.problem.problem import Problem
 
-
 CARRYING = 0.3
 """Part of their weight that data with a pressure have, over the root of how stiff they are. Fluid
 that comes in may not be kept together by any pressure; weighed like others such data grow from slab
