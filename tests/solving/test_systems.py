@@ -253,3 +253,31 @@ def test_equations_that_contradict_each_other_are_remarked_upon():
         ts.Problem(line, both[:1], [ts.Dirichlet(0.0, "xmin")]), subdomains=2, features=5
     )
     assert fine.report.advice == ""
+
+
+def test_a_fluid_that_is_left_alone_does_not_move_faster():
+    """However little its viscosity balances, and though its start is no flow at all: a pressure is
+    exchanged in proportion to what it does balance."""
+    nu, walls = 0.01, ("xmin", "ymin", "ymax")
+    moving = ts.D(t=1) - nu * LAPLACE
+    problem = ts.Problem(
+        ts.Box(x=(0, 2), y=(0, 1), t=(0, 0.4)),
+        [
+            ts.Equation(moving @ u + Dx @ p),
+            ts.Equation(moving @ v + Dy @ p),
+            ts.Equation(Dx @ u + Dy @ v),
+        ],
+        [
+            *(ts.Dirichlet(0.0, on=walls, of=field) for field in (u, v)),
+            ts.Condition(nu * Dx @ u - p, on="xmax"),
+            ts.Condition(Dx @ v, on="xmax"),
+            ts.Initial(lambda x: np.sin(23 * x[:, 0] * x[:, 1]), of=u),
+            ts.Initial(lambda x: np.sin(23 * x[:, 0] * x[:, 1] + 1), of=v),
+        ],
+        fields=("u", "v", "p"),
+    )
+    found = ts.march(
+        problem, 8, subdomains=(2, 2, 1), features=80, coupling="interfaces", estimate=False
+    )
+    first, last = (found(np.insert(POINTS * [2, 1], 2, t, axis=1))[:, :2] for t in (0.05, 0.4))
+    assert np.linalg.norm(last) < np.linalg.norm(first) < np.sqrt(first.size)

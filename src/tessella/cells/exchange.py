@@ -14,7 +14,9 @@ gives, so a cell's `given` are its neighbour's `taken`.
 Where a problem starts is told by its conditions: as many at one end as the equation has orders, and
 none at the other. Otherwise half is taken at either end, and an odd order, a wind, by the sign of
 its coefficient. Unknowns that are differentiated once in the equation of another one (a pressure)
-belong to its flux.
+belong to its flux. There kappa is larger by as much as that equation asks more of u than c k^2, c
+being the coefficient of u'': a pressure balances all of what moves a fluid, and viscosity may be
+the least of it.
 """
 
 from __future__ import annotations
@@ -53,6 +55,13 @@ class Datum:
     field: int
     top: int
     terms: tuple[Term, ...]
+    stiff: float = 1.0
+    """How many times larger kappa is than that of its face."""
+
+    @property
+    def carries(self) -> bool:
+        """Whether it is a flux with passengers."""
+        return self.top > 0 and any(term.field != self.field for term in self.terms)
 
 
 @dataclass(frozen=True)
@@ -77,19 +86,26 @@ Symbols = Sequence[Sequence[Mapping[Orders, Array]]]
 
 
 def exchange(
-    problem: Problem, points: Array, every: Array | None = None, symbols: Symbols | None = None
+    problem: Problem,
+    points: Array,
+    every: Array | None = None,
+    symbols: Symbols | None = None,
+    k: Array | None = None,
 ) -> tuple[Along, ...]:
     """What is exchanged across every axis; coefficients are looked at in some points inside, winds
-    at `every` one. `symbols` has the equations' coefficients at the points, if they are known."""
+    at `every` one. `symbols` has the equations' coefficients at the points, if they are known, and
+    k the wavenumbers that features resolve along every axis; without them a flux is as large as its
+    own part."""
     orders, found = orders_along(problem), [Along((), ())] * problem.domain.dimension
     for group in groups(problem):
         own = in_region(problem, group, points)
         everywhere = own if every is None else in_region(problem, group, every)
-        means = _mean_coefficients(problem, group, own, symbols)
+        means, rates = _coefficients(problem, group, own, symbols, k)
         for axis, known in enumerate(found):
             winds = turning(problem, group, axis, orders[:, axis], everywhere)
             values = tuple(Datum(w.field, 0, (Term(w.field, 0, 1.0, 0),)) for w in winds)
-            more = _along(problem, group.without(winds), axis, orders[:, axis], means)
+            rest = group.without(winds)
+            more = _along(problem, rest, axis, orders[:, axis], means, rates)
             found[axis] = Along(
                 (*known.below, *more.below, *values),
                 (*known.above, *more.above, *values),
@@ -102,11 +118,13 @@ Means = list[list[dict[Orders, float]]]
 """[equation][unknown] -> the mean of every coefficient."""
 
 
-def _mean_coefficients(
-    problem: Problem, group: Group, points: Array, symbols: Symbols | None
-) -> Means:
-    """Of all equations that hold in a group, and nothing of the others."""
+def _coefficients(
+    problem: Problem, group: Group, points: Array, symbols: Symbols | None, k: Array | None
+) -> tuple[Means, Array | None]:
+    """Of all equations that hold in a group, and nothing of the others; and what each of them asks
+    of every unknown, in parts of k^2 along every axis, (E, F, d)."""
     found: Means = [[{} for _ in problem.fields] for _ in problem.equations]
+    sizes = np.zeros((len(found), len(problem.fields), 1))
     for i in group.equations:
         for f in group.fields:
             if symbols is None or group.region is not None:
@@ -115,10 +133,15 @@ def _mean_coefficients(
             else:
                 own = symbols[i][f]
             found[i][f] = {a: float(f"{np.mean(c):.3e}") for a, c in own.items()}
-    return found
+            if k is not None:
+                rms = {a: float(np.sqrt(np.mean(c**2))) for a, c in own.items()}
+                sizes[i, f] = sum(c * np.prod(k ** np.array(a)) for a, c in rms.items())
+    return found, None if k is None else sizes / k**2
 
 
-def _along(problem: Problem, group: Group, axis: int, orders: Array, means: Means) -> Along:
+def _along(
+    problem: Problem, group: Group, axis: int, orders: Array, means: Means, rates: Array | None
+) -> Along:
     below: list[Datum] = []
     above: list[Datum] = []
     fields = group.fields
@@ -142,8 +165,12 @@ def _along(problem: Problem, group: Group, axis: int, orders: Array, means: Mean
             n = m // 2 + (_sign(field, axis, m, own_means) > 0)
             if len(fields) == 1 and start + end == m:
                 n = start
-        extra = _passengers(field, axis, passengers, own_means) if m == 2 else ()
-        low, high = _split(field, m, n, extra)
+        extra: tuple[Term, ...] = ()
+        stiff = 1.0
+        if m == 2 and passengers:
+            own_rates = None if rates is None else rates[list(group.equations), field, axis]
+            extra, stiff = _passengers(field, axis, passengers, own_means, own_rates)
+        low, high = _split(field, m, n, extra, stiff)
         below += low
         above += high
     if not one_way and firsts and not passengers:
@@ -155,9 +182,9 @@ def _along(problem: Problem, group: Group, axis: int, orders: Array, means: Mean
 
 
 def _split(
-    field: int, order: int, n: int, extra: Sequence[Term]
+    field: int, order: int, n: int, extra: Sequence[Term], stiff: float = 1.0
 ) -> tuple[list[Datum], list[Datum]]:
-    """The data of one unknown, of which n come from below."""
+    """The data of one unknown, of which n come from below, with kappa larger by a factor."""
 
     def data(count: int, power: int, sign: int) -> list[Datum]:
         found = []
@@ -167,7 +194,8 @@ def _split(
                 for i in range(power + 1)
             ]
             # The flux carries its passengers, as u' does.
-            found.append(Datum(field, power + j, (*terms, *extra)))
+            every = [t._replace(factor=t.factor / stiff**t.power) for t in (*terms, *extra)]
+            found.append(Datum(field, power + j, tuple(every), stiff))
         return found
 
     return data(n, order - n, -1), data(order - n, n, 1)
@@ -251,9 +279,12 @@ def _sign(field: int, axis: int, order: int, means: Means) -> float:
     return 1.0
 
 
-def _passengers(field: int, axis: int, firsts: Sequence[int], means: Means) -> tuple[Term, ...]:
-    """What unknowns of first order add to the flux of one of second order, in its equation."""
-    for row in means:
+def _passengers(
+    field: int, axis: int, firsts: Sequence[int], means: Means, rates: Array | None
+) -> tuple[tuple[Term, ...], float]:
+    """What unknowns of first order add to the flux of one of second order, in its equation, and how
+    many times more that asks of it."""
+    for number, row in enumerate(means):
         second = sum(c for a, c in row[field].items() if a[axis] == 2 and sum(a) == 2)
         if not second:
             continue
@@ -262,8 +293,10 @@ def _passengers(field: int, axis: int, firsts: Sequence[int], means: Means) -> t
             first = sum(c for a, c in row[other].items() if a[axis] == 1 and sum(a) == 1)
             if first:
                 found.append(Term(other, 0, first / second, 1))
-        return tuple(found)
-    return ()
+        if not found or rates is None:
+            return tuple(found), 1.0
+        return tuple(found), float(f"{rates[number] / abs(second):.3e}")
+    return (), 1.0
 
 
 def _first_order(

@@ -26,6 +26,11 @@ from tessella.cells.tree import WHOLE
 from tessella.machine.arrays import Array
 from tessella.problem.problem import Problem
 
+CARRYING = 0.3
+"""Part of their weight that data with a pressure have, over the root of how stiff they are. Fluid
+that comes in may not be kept together by any pressure; weighed like others such data grow from slab
+to slab (by up to 25, with a third to a tenth of the weight by nothing)."""
+
 
 @dataclass(frozen=True)
 class Crossing:
@@ -65,6 +70,7 @@ class Crossing:
         k, half = float(self.stating.k[cell, axis]), float(self.cells.half_widths[cell, axis])
         return tuple(
             float(self.sizes[d.field, cell] * k**-0.5 * (kappa / k) ** d.top)
+            * (CARRYING * d.stiff**-0.5 if d.carries else 1.0)
             * math.sqrt(area / (2 * half))
             for d in data
         )

@@ -214,7 +214,7 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
     stating.learn(asked, cells.rooms)
     step = max(1, cells.count // 4)
-    along = exchange(problem, x[::step], x, stating.sampled(step))
+    along = exchange(problem, x[::step], x, stating.sampled(step), stating.typical)
     if any(own.winds for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
     each = per_field(basis, problem.fields)
