@@ -245,6 +245,15 @@ def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):
     assert merged.open_places.tolist() == [plan.size - 1], "the last face has nobody below"
 
 
+def test_an_order_is_found_again_and_another_one_is_another(rng):
+    """The next slab of a march has the same; other faces or axes in turn have not."""
+    grid = Grid(rng, (4, 3))
+    assert Grid(rng, (4, 3)).planned()[0] is grid.planned()[0]
+    others = [Grid(rng, (4, 3), up=2), Grid(rng, (4, 3), around=(0,))]
+    for other in [*(one.planned()[0] for one in others), grid.planned([1, 0])[0]]:
+        assert other is not grid.planned()[0]
+
+
 def test_the_predicted_work_is_cubic_in_the_numbers_on_a_face(rng):
     def predicted(factor):
         stages = Grid(rng, (4, 4), up=3 * factor, down=2 * factor).planned()[0].stages

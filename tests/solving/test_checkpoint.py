@@ -50,6 +50,9 @@ def bent():
 DOORS = {
     "refined": lambda **kept: ts.solve(peak(), tol=1e-8, **kept)(AT),
     "marched": lambda **kept: ts.march(rod(), 8, subdomains=(3, 1), **CELLS, **kept)(AT),
+    "unjudged": lambda **kept: ts.march(
+        rod(), 8, subdomains=(3, 1), estimate=False, **CELLS, **kept
+    )(AT),
     "stepped": lambda **kept: ts.solve(wave(), tol=1e-6, **kept)(AT),
     "nonlinear": lambda **kept: ts.solve(bent(), tol=1e-8, **kept)(AT[:, :1]),
 }
@@ -77,7 +80,7 @@ def dying(function, at):
     [
         ("refined", (tolerance, "run"), 3),
         ("marched", (Track, "solve"), 11),
-        ("marched", (os, "replace"), 6),
+        ("unjudged", (os, "replace"), 6),
         ("stepped", (Track, "solve"), 25),
         ("nonlinear", (checkpoint.archive, "write"), 3),
     ],

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.cells.solvers import Exchange
 
 SPEED = 0.6
 
@@ -51,6 +52,16 @@ def test_every_slab_starts_from_the_last_and_converges_quadratically():
     inside = np.array([[0.1, 0.2], [-0.5, 0.7]])
     residual = marched.apply(marched.problem.equations[0].operator, inside)
     assert np.max(np.abs(residual)) < 1e-4
+
+
+def test_newton_asks_for_no_more_than_an_iteration_leaves():
+    """Corrections end where those of a loose exchange would say nothing."""
+    loose = ts.march(
+        burgers(0.2), 3, subdomains=(4, 1), features=80, coupling="interfaces", estimate=False,
+        solver=Exchange(tolerance=1e-4),
+    )  # fmt: skip
+    assert min(step.size for slab in loose.slabs for step in slab.report.newton) > 1e-7
+    assert loose.report.error["l1_normalised"] < 1e-3
 
 
 @pytest.mark.parametrize(("nu", "duration", "tol"), [(0.05, 0.2, 1e-4)])

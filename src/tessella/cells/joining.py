@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -260,7 +260,20 @@ def order(
     faces: Sequence[Face],
     processes: int = 1,
 ) -> Order:
-    """Join cells with these corners (J, d), in whole numbers; several processes share them."""
+    """Join cells with these corners (J, d), in whole numbers; several processes share them. Slabs
+    of time that follow each other have the same order."""
+    corners = tuple(tuple(map(tuple, own.tolist())) for own in (low, high))
+    return _ordered(corners, tuple(map(tuple, ports)), tuple(faces), processes)
+
+
+@lru_cache(maxsize=4)
+def _ordered(
+    corners: tuple[tuple[tuple[int, ...], ...], ...],
+    ports: tuple[tuple[Port, ...], ...],
+    faces: tuple[Face, ...],
+    processes: int,
+) -> Order:
+    low, high = (np.array(own) for own in corners)
     return _Ordering(low, high, ports, faces).made(range(processes))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import dataclasses
 
+from tessella.cells.solvers import Exchange
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.memory import peak_mib, refusals_with_remedy
 from tessella.machine.stopwatch import Stopwatch
@@ -101,7 +102,9 @@ class Track:
     def _iterated(
         self, slab: Problem, parts: Parts, first: Applied, progress: Progress | None
     ) -> Solution:
-        newton = Newton(slab, parts, self.tolerance, progress=progress)
+        # An iteration that ends early leaves no smaller corrections.
+        left = parts.solver.tolerance if isinstance(parts.solver, Exchange) else 0.0
+        newton = Newton(slab, parts, max(self.tolerance, left), progress=progress)
         found = newton.go(first)
         if not found.converged:
             raise LostError(found.reason)

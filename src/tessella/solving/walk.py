@@ -228,7 +228,9 @@ class Walk:
             "numbers": {name: getattr(self, name) for name in NUMBERS},
             "made": (self.fine.made, self.coarse.made if beside else None),
         }
-        tables = {"moments": self.moments[-1], "peaks": self.peaks[-1], "spread": self.spread}
+        tables = {"spread": self.spread}
+        if self.moments:
+            tables |= {"moments": self.moments[-1], "peaks": self.peaks[-1]}
         found = [Record(header, tables), of_solution(self.solutions[-1])]
         return found if self.stray is None else [*found, of_solution(self.stray, STRAY)]
 
@@ -247,8 +249,9 @@ class Walk:
         numbers = as_type(dict[str, float], record.header["numbers"], "numbers")
         for name in NUMBERS:
             setattr(self, name, numbers[name])
-        self.moments.append(record.arrays["moments"])
-        self.peaks.append(record.arrays["peaks"])
+        if "moments" in record.arrays:
+            self.moments.append(record.arrays["moments"])
+            self.peaks.append(record.arrays["peaks"])
         self.spread = record.arrays["spread"]
         self.fine.length = self.coarse.length = bounds[1] - bounds[0]
 
