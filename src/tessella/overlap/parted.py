@@ -72,8 +72,14 @@ class Parted:
             digest = hashlib.sha256(np.ascontiguousarray(x).tobytes() + kept.tobytes()).digest()
             said = processes.gathered(CALLED, np.frombuffer(digest, dtype=np.uint8))
             if all(one.tobytes() == digest for one in said):
-                return processes.total("values", part(x, normals))
+                return self._summed(part(x, normals))
             return self._answered(part, np.asarray(x), kept)
+
+    def _summed(self, values: Array) -> Array:
+        """The sum of all processes' values; points that one has nothing at are not sent."""
+        here, own = _sparse(values)
+        bits, parts = processes.gathered("places", here), processes.gathered("values", own)
+        return _sum(values.shape, bits, parts)
 
     def _answered(self, part: Part, x: Array, normals: Array) -> Array:
         """The same where every process asks at points of its own."""
@@ -82,6 +88,24 @@ class Parted:
         made = [part(own, n) for own, n in zip(points, there, strict=True)]
         every = range(processes.number())
         others = [q for q in every if q != self.me]
-        found = processes.exchanged("values", every, {q: made[q] for q in others}, others)
-        found[self.me] = made[self.me]
-        return np.asarray(sum(found[q] for q in every))
+        sent = {q: _sparse(made[q]) for q in every}
+        here, own = (
+            processes.exchanged(what, every, {q: sent[q][k] for q in others}, others)
+            | {self.me: sent[self.me][k]}
+            for k, what in enumerate(("places", "values"))
+        )
+        return _sum(made[self.me].shape, [here[q] for q in every], [own[q] for q in every])
+
+
+def _sparse(values: Array) -> tuple[np.ndarray, Array]:
+    """At which points there is anything, eight to a byte, and what (..., some)."""
+    here = np.any(values != 0, axis=tuple(range(values.ndim - 1)))
+    return np.packbits(here), values[..., here]
+
+
+def _sum(shape: tuple[int, ...], bits: Sequence[np.ndarray], parts: Sequence[Array]) -> Array:
+    """In the order of the processes, so that all find the same."""
+    found = np.zeros(shape)
+    for own, part in zip(bits, parts, strict=True):
+        found[..., np.unpackbits(own, count=shape[-1]).astype(bool)] += part
+    return found

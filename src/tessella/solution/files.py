@@ -37,10 +37,10 @@ from tessella.solution.stored_basis import StoredLevel, arrays_of, basis_of, des
 from tessella.solution.stored_parts import (
     LARGEST_COEFFICIENT,
     StoredPart,
-    in_place_of,
     owners_of,
     read_parts,
     write_parts,
+    written_after,
 )
 from tessella.solution.stored_problem import (
     StoredProblem,
@@ -112,7 +112,7 @@ def _written(
         for prefix, slab in slabs.items()
         for name, array in _arrays(slab).items()
     }
-    with in_place_of(target, parts) as mine:
+    with written_after(target, parts) as mine:
         if mine:
             archive.write(target, kind, VERSION, header, **arrays)
     return target

@@ -2,13 +2,13 @@
 
 Every process writes its own file first, named after what is in it, so that nothing older is
 touched. Only when all are there is the index written, which lists them with their digests; what is
-interrupted before leaves the old solution as it was. Then files that only the old index listed are
-removed.
+interrupted before leaves the old solution as it was. Then parts that it does not list are removed.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -21,7 +21,6 @@ from tessella.linalg.shared_matrix import halved
 from tessella.machine import archive, processes
 from tessella.machine.archive import Archive
 from tessella.machine.arrays import Array
-from tessella.machine.schema import as_type
 from tessella.overlap.basis import Basis
 from tessella.overlap.parted import Parted
 
@@ -68,10 +67,8 @@ def owners_of(parted: Parted) -> dict[str, Array]:
 
 
 @contextmanager
-def in_place_of(index: Path, parts: Sequence[StoredPart]) -> Iterator[bool]:
-    """Whether this process writes the index of such parts; files of the one before go at the
-    end."""
-    old = _listed(index)
+def written_after(index: Path, parts: Sequence[StoredPart]) -> Iterator[bool]:
+    """Whether this process writes the index of such parts; then those that it does not list go."""
     if not parts:
         yield True
     else:
@@ -81,22 +78,12 @@ def in_place_of(index: Path, parts: Sequence[StoredPart]) -> Iterator[bool]:
                 yield me == 0
         if me:
             return
-    for name in old - {part.file for part in parts}:
-        with suppress(OSError):
-            index.with_name(name).unlink(missing_ok=True)
-
-
-def _listed(index: Path) -> set[str]:
-    """The files of an index that is there already."""
-    with suppress(OSError, ValueError), archive.opened(index, "", 3, "solution", "march") as file:
-        parts = as_type(tuple[StoredPart, ...], file.header.get("parts", []), "parts")
-        return {part.file for part in parts if _beside(index, part.file)}
-    return set()
-
-
-def _beside(index: Path, name: str) -> bool:
-    """Whether this is the name of a part of this index, and of nothing elsewhere."""
-    return Path(name).name == name and name.startswith(f"{index.stem}.part")
+    known = {part.file for part in parts}
+    ours = re.compile(rf"{re.escape(index.stem)}\.part\d+-[0-9a-f]{{16}}\.npz")
+    with suppress(OSError):
+        for file in index.absolute().parent.iterdir():
+            if ours.fullmatch(file.name) and file.name not in known:
+                file.unlink(missing_ok=True)
 
 
 def read_parts(
@@ -139,8 +126,8 @@ def _shared(levels: Sequence[Basis], stored: Parted, number: int) -> Parted:
 
 def _read(index: Archive, part: StoredPart, name: str, size: int) -> Array:
     path = index.path.with_name(part.file)
-    if not _beside(index.path, part.file):
-        raise index.damaged(f"it asks for {part.file!r}, which is no part of it")
+    if Path(part.file).name != part.file:
+        raise index.damaged(f"it asks for {part.file!r}, which is no file beside it")
     if not path.exists():
         raise FileNotFoundError(
             f"{path} is missing, a part of {index.path}: keep all of them in one folder"
