@@ -5,6 +5,7 @@ Compilation dominates the run time and happens once per shape, so the tests use 
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -27,6 +28,8 @@ from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.iterative.iteration import History
 from tessella.solution.report import Report
 
+# Started in the background a process ignores Ctrl-C, which some tests press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is imported stays; no collection of garbage looks through it again.
 gc.freeze()
 
