@@ -187,6 +187,7 @@ def square_solution() -> ts.Solution:
 SLOW = (
     *("examples", "krylov_family", "device_cells", "multilevel", "reproduction", "networks"),
     *("graded", "nested_qr", "cli", "solvers", "features_basis", "systems", "cut_cells"),
+    *("site", "stepping", "shared_overlap", "parametric", "interrupted", "readme"),
 )
 
 
