@@ -138,7 +138,7 @@ def doors(folder: str) -> dict[str, Door]:
         count="subdomains features depth trace_degree",
         seed="seed",
         word="coupling activation solver",
-        flag="constant bias shared condition estimate",
+        flag="constant bias shared any_data condition estimate",
         object="basis collocation filter test_grid enrichment progress method",
         function="enrichment",
     )

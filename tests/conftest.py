@@ -5,6 +5,7 @@ Compilation dominates the run time and happens once per shape, so the tests use 
 
 import gc
 import os
+import signal
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -25,6 +26,8 @@ from tessella.linalg.block_matrix import BlockMatrix, Group
 from tessella.linalg.iterative.iteration import History
 from tessella.solution.report import Report
 
+# Started in the background a process ignores Ctrl-C, which some tests press.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 # What is imported stays; no collection of garbage looks through it again.
 gc.freeze()
 
@@ -182,6 +185,7 @@ def square_solution() -> ts.Solution:
 SLOW = (
     *("examples", "krylov_family", "device_cells", "multilevel", "reproduction", "networks"),
     *("graded", "nested_qr", "cli", "solvers", "features_basis", "systems", "cut_cells"),
+    *("site", "stepping", "shared_overlap", "parametric", "interrupted", "readme"),
 )
 
 

@@ -11,10 +11,10 @@ SEED = 7
 @pytest.mark.parametrize(
     ("tried", "count"),
     [
-        (solution_files, 45),
-        (checkpoints, 25),
+        (solution_files, 30),
+        (checkpoints, 15),
         (records, 12),
-        (misuse, 100),
+        (misuse, 70),
         (command_lines, 12),
     ],
 )

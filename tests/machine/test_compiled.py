@@ -11,9 +11,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.machine.compiled import compiled
-
-FOLDER = "import jax, tessella; print(0, jax.config.jax_compilation_cache_dir)"
+from tessella.machine.compiled import compiled, keep_compiled
 
 SOLVE = """
 import jax
@@ -26,12 +24,12 @@ print(compiled.count("/jax/compilation_cache/cache_hits"), jax.config.jax_compil
 """
 
 
-def run(program, **environment):
+def run(cache):
     """Programs found in the cache, and the cache's folder, in a process of its own."""
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("JAX_", "TESSELLA_"))}
     found = subprocess.run(
-        [sys.executable, "-c", program],
-        env={**kept, **environment},
+        [sys.executable, "-c", SOLVE],
+        env={**kept, "TESSELLA_CACHE": str(cache)},
         capture_output=True,
         text=True,
         check=True,
@@ -41,21 +39,42 @@ def run(program, **environment):
 
 
 def test_a_second_process_finds_the_first_ones_programs(tmp_path):
-    first, folder = run(SOLVE, TESSELLA_CACHE=str(tmp_path))
-    again, _ = run(SOLVE, TESSELLA_CACHE=str(tmp_path))
+    first, folder = run(tmp_path)
+    again, _ = run(tmp_path)
     assert folder.startswith(str(tmp_path))
     assert again > first
 
 
-def test_a_folder_set_for_jax_is_left_alone(tmp_path):
-    own = str(tmp_path / "own")
-    assert run(FOLDER, JAX_COMPILATION_CACHE_DIR=own)[1] == own
-    assert not (tmp_path / "tessella").exists()
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """Where a cache would be, and how JAX is told of one, as if nothing had been set."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.delenv("TESSELLA_CACHE", raising=False)
+    monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "")
+    names = ("jax_compilation_cache_dir", "jax_persistent_cache_min_compile_time_secs")
+    before = {name: getattr(jax.config, name) for name in names}
+    jax.config.update("jax_compilation_cache_dir", None)
+    yield tmp_path
+    for name, value in before.items():
+        jax.config.update(name, value)
 
 
-def test_the_cache_can_be_switched_off(tmp_path):
-    assert run(FOLDER, TESSELLA_CACHE="off", XDG_CACHE_HOME=str(tmp_path))[1] == "None"
-    assert not list(tmp_path.iterdir())
+def test_the_cache_is_at_home(home):
+    assert keep_compiled().parent == home / "tessella"
+    assert jax.config.jax_compilation_cache_dir == os.environ["JAX_COMPILATION_CACHE_DIR"]
+
+
+def test_a_folder_set_for_jax_is_left_alone(home):
+    jax.config.update("jax_compilation_cache_dir", "own")
+    assert keep_compiled() is None
+    assert jax.config.jax_compilation_cache_dir == "own"
+
+
+def test_the_cache_can_be_switched_off(home, monkeypatch):
+    monkeypatch.setenv("TESSELLA_CACHE", "off")
+    assert keep_compiled() is None
+    assert jax.config.jax_compilation_cache_dir is None
+    assert not list(home.iterdir())
 
 
 @pytest.mark.parametrize("coupling", ["overlap", "interfaces"])
