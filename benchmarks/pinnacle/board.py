@@ -127,7 +127,7 @@ def _inverse(name: str) -> dict[str, Any]:
         "factor": published / error,
         "end": f"mean of {len(own)} draws of the noise",
         "reference": "exact",
-        "remark": "error of the coefficient; the noise leaves "
-        f"{np.mean([row['expected'] for row in own]):.1e} with all that is known "
+        "remark": "error of u and the coefficient together, as PINNacle measures it; what the fit "
+        f"itself expects of the coefficient is {np.mean([row['expected'] for row in own]):.1e} "
         "(benchmarks/inverse.py)",
     }

@@ -185,6 +185,16 @@ def test_a_field_of_one_function_is_found_as_such() -> None:
     assert held.values[2] == pytest.approx(0.3)
 
 
+@pytest.mark.parametrize("expected", [None, SMOOTH])
+def test_exact_data_give_a_field_from_nothing(expected: Any) -> None:
+    """However small the noise is said to be, a start at zero is left."""
+    truth = 0.5 / ROUGH
+    exact = np.asarray(ts.parametric(rod, SPOTS, **LINE)(truth))
+    found = of_rod(exact, noise=1e-9, regularisation=expected)
+    np.testing.assert_allclose(found.values, truth, atol=1e-7)
+    assert found.converged and np.all(np.diff(found.intervals) > 0)
+
+
 def test_parts_of_theta_are_expected_to_be_different() -> None:
     values = heated(**TRUTH) + 0.002 * np.random.default_rng(0).standard_normal(len(X))
     one = identified(values, noise=0.002, regularisation={"k": 0, "c": 0.5})
@@ -219,14 +229,14 @@ def test_bounds_hold() -> None:
 
 def test_thetas_without_a_problem_are_stepped_back_from() -> None:
     def positive(theta: Any) -> ts.Problem:
-        if not theta > 0:
+        if not theta > 0.01:
             raise ValueError(f"a wire conducts nothing: {theta}")
         return wire({"k": float(theta), "c": 0.0})
 
     found = ts.identify(positive, (X, heated(0.5, 0.0)), 3.0, **LINE)
     assert float(found.theta) == pytest.approx(0.5, abs=1e-7)
     told = "fails in identify(), a wire conducts nothing"
-    assert "stepped back from where problem_of([0])" in found.reason and told in found.reason
+    assert "stepped back from where problem_of([" in found.reason and told in found.reason
     with pytest.raises(RuntimeError, match=r"problem_of\(\[3\]\) fails in identify\(\), Key"):
         ts.identify(lambda theta: wire({}), (X, heated(0.5, 0.0)), 3.0, **LINE)
 
@@ -270,6 +280,10 @@ VALUES = heated(**TRUTH)
         ({"regularisation": ts.Smooth([1.0])}, "a part for each of start"),
         ({"regularisation": {"k": 0, "c": ts.Smooth([1, 2])}}, "of c has 2 wavenumbers for 1"),
         ({"regularisation": {"k": 0, "c": ts.Smooth(1.0)}, "strength": 2.0}, "what Smooth finds"),
+        (
+            {"data": (X[:2], VALUES[:2]), "regularisation": {"k": 0, "c": ts.Smooth(1.0)}},
+            "2 measurements cannot tell the noise from 2 parameters",
+        ),
         ({"start": {"k": np.inf, "c": 0.0}}, "start must be finite"),
         ({"prior": np.ones(3)}, "prior must be a number or like start"),
     ],

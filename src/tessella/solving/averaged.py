@@ -32,8 +32,12 @@ STEPS = np.array([0.7, 0.3, 0.5])
 LOOSE = 1e4
 """Standard deviation of what nothing is expected of, over what the data tell of it."""
 
-SIZES = (1e-2, 1e6)
-"""Of a field, over the smallest that data show."""
+SIZES = (1e-2, 1e12)
+"""Of a field, over the smallest that data show; the square root of the largest if they leave some
+parameter open, which rounding would hide beyond."""
+
+OPEN = 1e-10
+"""Eigenvalue of what data say of all parameters, each scaled to one, that leaves one open."""
 
 NOISES = 1e3
 """The noise, over what a fit without any prior leaves over, and the other way round."""
@@ -72,7 +76,7 @@ def averaged(J: Array, left: Array, parts: Sequence[Part], noise_known: bool) ->
     numbers are always the same.
     """
     chain = _Chain(J, left, parts, noise_known)
-    chain.sums(SWEEPS)
+    chain.about = chain.sums(SWEEPS).mean
     halves = [chain.sums(SWEEPS), chain.sums(SWEEPS)]
     for _ in range(DOUBLED):
         if _apart(halves) < AGREED:
@@ -80,7 +84,8 @@ def averaged(J: Array, left: Array, parts: Sequence[Part], noise_known: bool) ->
         halves = [_added(halves), chain.sums(halves[0].count + halves[1].count)]
     found = _added(halves)
     noise = float(np.sqrt(found.noise / found.count))
-    size = np.sqrt(np.maximum(np.diag(found.covariance) + found.mean**2, 1e-300))
+    mean = chain.about + found.mean
+    size = np.sqrt(np.maximum(np.diag(found.covariance) + mean**2, 1e-300))
     weights, told = np.zeros(len(size)), {}
     for part, own, (functions, length) in zip(parts, chain.slices, found.told, strict=True):
         if isinstance(part.expected, Smooth):
@@ -89,14 +94,14 @@ def averaged(J: Array, left: Array, parts: Sequence[Part], noise_known: bool) ->
             told[part.name] = Told(many, part.size, float(np.exp(length / found.count)))
         else:
             weights[own] = noise * part.expected
-    agree = _apart(halves) < AGREED
-    return Averaged(found.mean, found.covariance, weights, noise, told, agree)
+    agree = _apart(halves) < AGREED and not chain.at_an_end()
+    return Averaged(mean, found.covariance, weights, noise, told, agree)
 
 
 @dataclass(frozen=True)
 class _Sums:
-    """Of coefficients and their products, of these as each is to be expected with the others
-    given, of the noise squared, and of what fields are."""
+    """Of coefficients, less what they are about, and of their products; of these as each is to be
+    expected with the others given; of the noise squared, and of what fields are."""
 
     count: int
     first: Array
@@ -149,7 +154,10 @@ class _Chain:
         self.occur = np.ones(len(self.b), dtype=bool)
         self._kept: Any = (b"",)
         self.log_noise = self.first_noise = 0.0 if noise_known else self._left_over()
-        self.seen = np.sqrt(np.maximum(np.diag(self.G), 1e-300)) / np.exp(self.log_noise)
+        seen = np.sqrt(np.maximum(np.diag(self.G), 1e-300))
+        self.open = np.linalg.eigvalsh(self.G / np.outer(seen, seen))[0] < OPEN
+        self.seen = seen / np.exp(self.log_noise)
+        self.about = np.zeros(len(self.b))
         self.ranges = [self._range(i) for i in range(len(parts))]
         self.logs = np.mean(self.ranges, axis=2)
         self.expected = np.concatenate([self._deviations(i) for i in range(len(parts))])
@@ -162,7 +170,7 @@ class _Chain:
     def _range(self, i: int) -> Array:
         """Of the logarithms of size, length and decay."""
         field = self.parts[i]
-        size = np.log(SIZES) - np.log(np.max(self.seen[self.slices[i]]))
+        size = np.log(SIZES) / [1, 1 + self.open] - np.log(np.max(self.seen[self.slices[i]]))
         return np.stack([size, *(field.ranges if isinstance(field, Smooth) else np.zeros((2, 2)))])
 
     def _deviations(self, i: int) -> Array:
@@ -228,7 +236,7 @@ class _Chain:
             self._move()
             T = self._visit(alone)
             on, D = self.occur, np.where(self.occur, self.expected, 0.0)
-            mean = D * T[:-1, -1]
+            mean = D * T[:-1, -1] - self.about
             first += mean
             second += np.outer(mean, mean) - D[:, None] * T[:-1, :-1] * D
             noise += np.exp(2 * self.log_noise)
@@ -236,6 +244,10 @@ class _Chain:
             telling[:, 0] += [np.sum(told[part]) for part in self.slices]
             telling[:, 1] += self.logs[:, 1]
         return _Sums(sweeps, first, second, alone, noise, telling)
+
+    def at_an_end(self) -> bool:
+        """Whether a field is larger than rounding allows."""
+        return any(self.logs[i, 0] > self.ranges[i][0, 1] - 1 for i in self._smooth())
 
     def _move(self) -> None:
         """Metropolis steps of sizes, lengths and decays, and of the noise."""
@@ -278,9 +290,10 @@ class _Chain:
                 worth = (r**2 / rest + (1 if on else -1) * math.log(rest)) / 2
                 worth += math.log((count - on + 1) / (of - count + on))
                 mean, spread = (r, rest) if on else (r / rest, 1 / rest)
-                share = self.expected[at] / (1 + math.exp(min(-worth, 700.0)))
-                alone[0, at] += share * mean
-                alone[1, at] += share * self.expected[at] * (mean**2 + spread)
+                mean, spread = self.expected[at] * mean, self.expected[at] ** 2 * spread
+                share, off = 1 / (1 + math.exp(min(-worth, 700.0))), float(self.about[at])
+                alone[0, at] += share * mean - off
+                alone[1, at] += share * ((mean - off) ** 2 + spread) + (1 - share) * off**2
                 if (chance < worth) != on:
                     _sweep(T, at)
                     own[j], count = not on, count + (-1 if on else 1)
@@ -290,7 +303,8 @@ class _Chain:
         A, c = self._joint(self.expected, self.G, self.b)
         T = np.block([[A, c[:, None]], [c, np.zeros(1)]])
         on, off = np.append(self.occur, False), np.append(~self.occur, True)
-        inverse = scipy.linalg.inv(T[np.ix_(on, on)], check_finite=False)
+        inverse = np.linalg.inv(np.linalg.cholesky(T[np.ix_(on, on)]))
+        inverse = inverse.T @ inverse
         known = inverse @ T[np.ix_(on, off)]
         T[np.ix_(off, off)] -= T[np.ix_(off, on)] @ known
         T[np.ix_(on, off)], T[np.ix_(off, on)] = known, known.T

@@ -155,6 +155,10 @@ class _Fit:
                 f"{len(values)} measurements cannot determine {p} parameters: measure more, "
                 f"identify fewer, or add regularisation"
             )
+        if self.parts and noise is None and len(values) <= p:
+            raise ValueError(
+                f"{len(values)} measurements cannot tell the noise from {p} parameters: give noise"
+            )
         self.bounds = self._bounded(bounds)
 
     def _like_start(self, given: Any, what: str) -> Array:
@@ -212,21 +216,30 @@ class _Fit:
             result, settled = self._balanced(progress)
         else:
             result, settled = self._fitted(self.start, progress), True
-        spread = self._spread(result) if average is None else self._mixed(average)
+        if average is None:
+            spread = self._spread(result)
+        else:
+            spread = self._mixed(average)
+            settled = settled and self._fits(spread, result)
         return self._told(spread, result.status > 0, settled, time.perf_counter() - started)
 
     def _fitted(self, start: Array, progress: Progress | None, enough: float = CONVERGED) -> Any:
+        """In units of the first misfit, so that a first step may undo all of it."""
+        unit = float(np.linalg.norm(self.misfit(start)))
+        unit = unit if unit > 0 and np.isfinite(unit) else 1.0
+
         def tell(intermediate_result: Any) -> None:
             if progress is not None:
-                size = float(np.sqrt(2 * intermediate_result.cost / len(self.data)))
+                size = unit * float(np.sqrt(2 * intermediate_result.cost / len(self.data)))
                 progress(self.tried + intermediate_result.nfev, self.tried + STEPS, size)
 
         result = scipy.optimize.least_squares(
-            self.misfit, start, self.slope, bounds=tuple(self.bounds), method="trf",
-            x_scale="jac", ftol=enough, xtol=enough, gtol=1e-15, max_nfev=STEPS,
-            callback=tell,
+            lambda theta: self.misfit(theta) / unit, start, lambda theta: self.slope(theta) / unit,
+            bounds=tuple(self.bounds), method="trf", x_scale="jac", ftol=enough, xtol=enough,
+            gtol=1e-15, max_nfev=STEPS, callback=tell,
         )  # fmt: skip
         self.tried += int(result.nfev)
+        result.fun, result.jac = unit * result.fun, unit * result.jac
         return result
 
     def _balanced(self, progress: Progress | None) -> tuple[Any, bool]:
@@ -296,6 +309,12 @@ class _Fit:
         theta = np.clip(self.prior + average.mean, *self.bounds)
         sigma = np.array([average.noise]) if self.sigma is None else self.sigma
         return _Spread(theta, average.covariance, sigma, WIDTH, "", average.told)
+
+    def _fits(self, own: _Spread, result: Any) -> bool:
+        """Whether the mean fits as a linear model says, which is hardly worse than the best."""
+        n, p = len(self.data), len(self.start)
+        mean, best = (float(np.sum(f[:n] ** 2)) for f in (self.misfit(own.theta), result.fun))
+        return mean - best < 2 * p * (1.0 if self.sigma is not None else float(own.sigma[0]) ** 2)
 
     def _told(self, own: _Spread, done: bool, settled: bool, seconds: float) -> Identified:
         theta = own.theta
