@@ -72,7 +72,7 @@ def step(finer: bool) -> Values:
 def swinging(finer: bool) -> Values:
     """Crank and Nicolson's steps, their error of second order taken out by twice as many. Their
     pressure is that of the middle of a step, so the mean of two steps is taken."""
-    order, count = (5, 500) if finer else (4, 400)
+    order, count = (5, 250) if finer else (4, 200)
     (at, rough), (_, fine) = (_stepped(order, steps) for steps in (count, 2 * count))
     return at, (4 * fine - rough) / 3
 
