@@ -246,6 +246,35 @@ def test_a_poor_basis_ends_in_small_corrections_not_in_failure():
     assert found.stop_reason == "tolerance met"
 
 
+def test_an_unknown_that_is_zero_keeps_nothing_from_converging():
+    """Of flow along a channel nothing goes across: what is left of v are different roundings."""
+    u, v, p, nu = ts.Field("u"), ts.Field("v"), ts.Field("p"), 0.1
+
+    def momentum(of, along):
+        def equation(d, x):
+            carried = d("u") * d(of, x=1) + d("v") * d(of, y=1)
+            return carried + d("p", **{along: 1}) - nu * (d(of, x=2) + d(of, y=2))
+
+        return ts.Equation(equation, name=f"along {along}")
+
+    flow = ts.Problem(
+        ts.Box(x=(0, 2), y=(0, 1)),
+        [momentum("u", "x"), momentum("v", "y"), ts.Equation(ts.D(x=1) @ u + ts.D(y=1) @ v)],
+        [
+            ts.Dirichlet(lambda x: 4 * x[:, 1] * (1 - x[:, 1]), on="xmin", of=u),
+            ts.Dirichlet(0.0, on=("ymin", "ymax"), of=u),
+            ts.Dirichlet(0.0, on=("xmin", "ymin", "ymax"), of=v),
+            ts.Condition(nu * ts.D(x=1) @ u - p, on="xmax"),
+            ts.Condition(ts.D(x=1) @ v, on="xmax"),
+        ],
+        fields=("u", "v", "p"),
+    )
+    cells = {"subdomains": (2, 1), "features": 200, "coupling": "interfaces", "estimate": False}
+    found = ts.solve(flow, **cells)
+    assert found.report.stop_reason == FOUND and len(found.report.newton) < 6
+    np.testing.assert_allclose(found([[1.0, 0.5]])[0], [1.0, 0.0, 0.8], atol=1e-9)
+
+
 def test_different_starts_lead_to_different_solutions():
     """Bratu's problem has two."""
     low = ts.solve(bratu(1.0), **CELLS)

@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tessella.accuracy import tuning
 from tessella.accuracy.defects import defects
+from tessella.accuracy.estimate import look, natural_sizes
 from tessella.accuracy.held_out import SEED, held_out, sampler
 from tessella.machine.arrays import Array
 from tessella.machine.progress import Progress
@@ -68,6 +70,9 @@ miss something are moved a little by every linearisation."""
 
 FLAT = 1e-3
 """A spread below this part of the size says little about corrections."""
+
+FAINT = 1e-6
+"""An unknown that is larger than this part of another one is not looked at for being zero."""
 
 SINGULAR = 20.0
 """A linearised problem that answers so much more than the first one did is nearly singular."""
@@ -159,9 +164,9 @@ class Newton:
 
     def step_in_time(self, here: Around, linear: Problem) -> tuple[Solution, float]:
         """The solution of a problem linearised around a state, and how far away it is."""
-        full = self._solved(self._factored(linear))
+        self.full = full = self._solved(self._factored(linear))
         now, new = self._values(here.state), self._values(full)
-        self.scale = _scale(new)
+        self.scale = self._scale(new, linear)
         size = self._size(new - now)
         self._note("time", size)
         return full, size
@@ -205,7 +210,7 @@ class Newton:
         ready = self._factored(linearised(self.problem, here))
         self.full = full = self._solved(ready)
         now, new = self._values(here.state), self._values(full)
-        self.scale = _scale(new)
+        self.scale = self._scale(new, ready.linear)
         size = self._size(new - now)
         if not math.isfinite(size):
             raise LostError("a correction is not finite")
@@ -335,6 +340,17 @@ class Newton:
         each = [state.apply(self.problem.unknown(name), self.points) for name in names]
         return np.stack(each, axis=1)
 
+    def _scale(self, values: Array, linear: Problem) -> Array:
+        """What corrections are parts of: the spread of every unknown, of flat ones a part of their
+        size, and of those that are nothing but rounding what would balance the others."""
+        size = np.max(np.abs(values), axis=0)
+        found = unit(np.maximum(np.std(values, axis=0), FLAT * size), size)
+        if np.min(size) > FAINT * np.max(size) or not np.all(np.isfinite(size)):
+            return found
+        rows = held_out(self.problem, peaked=False)
+        natural = natural_sizes(look(dataclasses.replace(self.full, problem=linear), rows))
+        return np.where(size < tuning.NOUGHT * natural, natural, found)
+
     def _size(self, difference: Array) -> float:
         """Root mean square in parts of the spread, of several unknowns the largest."""
         return float(np.max(np.sqrt(np.mean(difference**2, axis=0)) / self.scale))
@@ -348,13 +364,6 @@ class Newton:
         assert isinstance(solution, Solution)
         report = dataclasses.replace(solution.report, newton=tuple(self.steps))
         return dataclasses.replace(solution, report=report)
-
-
-def _scale(values: Array) -> Array:
-    """What corrections are parts of: the spread of every unknown, of flat ones a part of their
-    size."""
-    size = np.max(np.abs(values), axis=0)
-    return unit(np.maximum(np.std(values, axis=0), FLAT * size), size)
 
 
 REMEDY = (
