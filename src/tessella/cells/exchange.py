@@ -56,12 +56,7 @@ class Datum:
     top: int
     terms: tuple[Term, ...]
     stiff: float = 1.0
-    """How many times larger kappa is than that of its face."""
-
-    @property
-    def carries(self) -> bool:
-        """Whether it is a flux with passengers."""
-        return self.top > 0 and any(term.field != self.field for term in self.terms)
+    """How many times larger kappa is than that of its face: of a flux that carries a pressure."""
 
 
 @dataclass(frozen=True)
@@ -153,6 +148,7 @@ def _along(
         one_way = 1
     elif total and end >= total and not start:
         one_way = -1
+    time = problem.domain.axes.index("t") if "t" in problem.domain.axes else None
     firsts = [f for f in fields if orders[f] == 1]
     own = total - int(sum(orders[f] for f in fields if orders[f] > 1))
     passengers = firsts if own <= 0 and len(firsts) < len(fields) and not one_way else []
@@ -168,13 +164,15 @@ def _along(
         extra: tuple[Term, ...] = ()
         stiff = 1.0
         if m == 2 and passengers:
-            own_rates = None if rates is None else rates[list(group.equations), field, axis]
+            evolve = any(_evolves(f, own_means, time) for f in passengers)
+            own_rates = None
+            if rates is not None and not evolve:
+                own_rates = rates[list(group.equations), field, axis]
             extra, stiff = _passengers(field, axis, passengers, own_means, own_rates)
         low, high = _split(field, m, n, extra, stiff)
         below += low
         above += high
     if not one_way and firsts and not passengers:
-        time = problem.domain.axes.index("t") if "t" in problem.domain.axes else None
         low, high = _first_order(axis, firsts, own_means, time)
         below += low
         above += high
@@ -277,6 +275,11 @@ def _sign(field: int, axis: int, order: int, means: Means) -> float:
             if alpha[axis] == order and sum(alpha) == order and c != 0:
                 return c if order % 4 == 1 else -c
     return 1.0
+
+
+def _evolves(field: int, means: Means, time: int | None) -> bool:
+    """Whether an unknown changes in time by an equation, as no pressure does."""
+    return time is not None and any(alpha[time] for row in means for alpha in row[field])
 
 
 def _passengers(

@@ -70,7 +70,7 @@ class Crossing:
         k, half = float(self.stating.k[cell, axis]), float(self.cells.half_widths[cell, axis])
         return tuple(
             float(self.sizes[d.field, cell] * k**-0.5 * (kappa / k) ** d.top)
-            * (CARRYING * d.stiff**-0.5 if d.carries else 1.0)
+            * (CARRYING * d.stiff**-0.5 if d.stiff > 1 else 1.0)
             * math.sqrt(area / (2 * half))
             for d in data
         )
