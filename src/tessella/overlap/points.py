@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
-from scipy.stats import qmc
 
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain, Surface
@@ -170,6 +169,8 @@ def _placed(
 
 def _quasi_random(domain: Domain, count: int, seed: int = 0) -> Array:
     """Sobol's points of the bounding box that lie inside the domain; other seeds, other points."""
+    from scipy.stats import qmc  # a fifth of a second that few need
+
     wanted = count
     while True:
         power = math.ceil(math.log2(wanted))

@@ -9,7 +9,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import scipy.optimize
-import scipy.stats
+import scipy.special
 from numpy.typing import ArrayLike
 
 from tessella.machine.arrays import Array
@@ -26,7 +26,7 @@ from tessella.solving.strength import Strength, asked, likeliest
 CONFIDENCE = 0.95
 """Share of repeated experiments whose intervals hold the truth."""
 
-WIDTH = float(scipy.stats.norm.ppf(0.5 + CONFIDENCE / 2))
+WIDTH = float(scipy.special.ndtri(0.5 + CONFIDENCE / 2))
 
 STEPS = 100
 """Thetas that are tried at most."""
@@ -298,7 +298,7 @@ class _Fit:
         if sigma is None:
             square = float(result.fun @ result.fun) / free if free else np.inf
             sigma = np.array([np.sqrt(square)])
-            width = float(scipy.stats.t.ppf(0.5 + CONFIDENCE / 2, free)) if free else np.inf
+            width = float(scipy.special.stdtrit(free, 0.5 + CONFIDENCE / 2)) if free else np.inf
             J = J / max(float(sigma[0]), 1e-300)
         covariance, rank = _inverse(J)
         more = f"; the data determine {rank} of {p} parameters only" if rank < p else ""
