@@ -30,6 +30,11 @@ def test_factors_of_the_record_are_those_of_its_errors():
             assert row["factor"] == pytest.approx(row["published"] / row["error"])
 
 
+def test_a_run_by_hand_that_ends_early_says_why():
+    ended, whole = (CASES["KS"].row(error, 1.0, "lost in slab 3 of 60") for error in (None, 1e-3))
+    assert ended["end"] == f"{whole['end']}: lost in slab 3 of 60"
+
+
 def test_graded_slabs_go_on_where_others_ended():
     np.testing.assert_allclose(graded((0.1, 2), (1.0, 3)), [0.05, 0.1, 0.4, 0.7, 1.0])
 

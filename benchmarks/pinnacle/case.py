@@ -48,6 +48,8 @@ class Case:
         solution = self._solved(problem)
         seconds = time.perf_counter() - begun
         reached, last = (own.domain.upper[-1] for own in (solution.problem, problem))
+        if reached < last and self.choices:
+            return self.row(None, seconds, solution.report.stop_reason)
         if reached < last:
             why = "lost" if "lost" in solution.report.advice else "time ran out"
             return self.row(None, seconds, f"{why} at t = {reached:.3g} of {last:g}")
@@ -65,6 +67,9 @@ class Case:
 
     def row(self, error: float | None, seconds: float | None, end: str) -> dict[str, Any]:
         factor = None if error is None else self.published / error
+        if self.choices:
+            chosen = f"by hand: {_written(self.choices)}"
+            end = f"{chosen}: {end}" if error is None and end else chosen
         return {
             "case": self.name,
             "error": error,
@@ -72,7 +77,7 @@ class Case:
             "lines": sum(lines(own) for own in (self.state, *self.uses)),
             "published": self.published,
             "factor": factor,
-            "end": end if not self.choices else f"by hand: {_written(self.choices)}",
+            "end": end,
             "reference": self.reference,
             "remark": self.remark,
         }

@@ -102,7 +102,6 @@ class Track:
     def _iterated(
         self, slab: Problem, parts: Parts, first: Applied, progress: Progress | None
     ) -> Solution:
-        self.ready = None  # of another matrix: it would only take memory
         # An iteration that ends early leaves no smaller corrections.
         left = parts.solver.tolerance if isinstance(parts.solver, Exchange) else 0.0
         newton = Newton(slab, parts, max(self.tolerance, left), progress=progress)
