@@ -20,7 +20,6 @@ PAGE = RESULTS.parent.parent / "docs" / "site" / "scoreboard.md"
 INVERSE = {"PInv": 1.96e-2, "HInv": 1.19e-2}
 ABSENT = {
     "Burgers 2d-C": (2.60e-1, "its random initial values are not at hand"),
-    "Wave 2d-CG": (7.94e-1, "its random speed, which jumps along curves, is not at hand"),
 }
 """Not run, and why."""
 

@@ -136,9 +136,10 @@ def _tables() -> dict[str, Callable[[bool], Values]]:
     from benchmarks.pinnacle import chaotic_tables as chaotic
     from benchmarks.pinnacle import flow_tables as flow
     from benchmarks.pinnacle import heat_tables as heat
+    from benchmarks.pinnacle import wave_tables as wave
 
     own = (charged, balls, areas, heat.varying, heat.stove, heat.long, flow.cavity, flow.step)
-    own += (flow.swinging, chaotic.spots)
+    own += (flow.swinging, chaotic.spots, wave.jumping)
     return {make.__name__: make for make in own}
 
 

@@ -299,3 +299,14 @@ def test_the_depth_of_a_region_is_negative_inside_it(rng):
         inside = domain.inside(name, points)
         assert 0 < inside.sum() < len(points)
         np.testing.assert_array_equal(domain.depth(name, points) < 0, inside)
+
+
+def test_regions_in_time_meet_along_it_and_where_one_begins():
+    core = ts.Divided(SQUARE, core=DISC).over(t=(0, 1))
+    points, normals = core.boundary("core/rest", (9, 9, 9))
+    assert np.all(normals[:, 2] == 0)
+    assert np.unique(points[:, 2]).size == 9
+    late = ts.Divided(SQUARE.over(t=(0, 1)), core=DISC.over(t=(0.5, 1)))
+    points, normals = late.boundary("core/rest", (9, 9, 9))
+    assert np.any(normals[:, 2] == -1), "its beginning is a boundary too"
+    assert not np.any(normals[:, 2] == 1), "its end is that of all"

@@ -389,3 +389,27 @@ def test_points_at_the_height_of_a_vertex_are_on_the_right_side():
         shape = ts.Polygon(corners)
         x = np.array([(x, y) for x in shape.bounds[0] for y in shape.bounds[1]])
         assert not np.any(shape.signed_distance(x) < -1e-9)
+
+
+def test_a_function_is_compiled_twice_whatever_is_asked_of_its_zero_set(rng):
+    traced = itertools.count()
+
+    def egg(p):
+        next(traced)
+        return p[:, 0] ** 2 + 2 * p[:, 1] ** 2 + 0.3 * p[:, 0] ** 3 - 0.5
+
+    shape = ts.Implicit(egg, {"x": (-1, 1), "y": (-1, 1)})
+    for count in (3, 200, 300, 9_000):
+        shape.signed_distance(SQUARE.scatter(count, rng))
+    shape.boundary("surface", (41, 41))
+    points, _ = shape.scatter_on("surface", 50, rng, shape)
+    assert np.abs(egg(points)).max() < 1e-14
+    assert next(traced) == 3
+
+
+def test_a_shape_in_time_is_as_far_away_in_any_order_of_points(rng):
+    moving = (SQUARE - DISC).over(t=(0, 1))
+    points = moving._product(SQUARE.scatter(50, rng), np.linspace(-0.5, 1.5, 7))
+    order = rng.permutation(len(points))
+    expected = moving.signed_distance(points[order])
+    np.testing.assert_array_equal(moving.signed_distance(points)[order], expected)

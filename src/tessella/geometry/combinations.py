@@ -217,10 +217,12 @@ class Extrusion(Domain):
         return self.base.walls if self.axis == "t" else (*self.base.walls, *self.ends)
 
     def signed_distance(self, points: Array) -> Array:
-        last = points[:, -1]
-        return np.maximum(
-            self.base.signed_distance(points[:, :-1]), np.maximum(self.low - last, last - self.high)
-        )
+        """Points that follow each other along the last axis are one point of the base."""
+        last, others = points[:, -1], points[:, :-1]
+        new = np.ones(len(points), dtype=bool)
+        new[1:] = np.any(others[1:] != others[:-1], axis=1)
+        base = self.base.signed_distance(others[new])[np.cumsum(new) - 1]
+        return np.maximum(base, np.maximum(self.low - last, last - self.high))
 
     def closure(self, counts: tuple[int, ...]) -> Array:
         """From end to end: an equation in time also holds at the first moment."""

@@ -10,6 +10,7 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from tessella.geometry.combinations import Extrusion
 from tessella.geometry.domain import PROBE, Bounds, Description, Domain, Surface, join
 from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
@@ -143,11 +144,20 @@ class Divided(Domain):
         """Points where the first region ends and the second begins; normals leave the first."""
         first, second = part.split("/")
         shape = dict(self.shapes)[first]
-        points, normals = join((sample(shape, own) for own in shape.parts), self.dimension)
+        parts = [own for own in shape.parts if not self._ends_with(shape, own)]
+        points, normals = join((sample(shape, own) for own in parts), self.dimension)
         step = PROBE * self.diameter * normals
         ours = self.inside(first, points - step) & self.inside(second, points + step)
         ours &= self.contains(points - step) & self.contains(points + step)
         return points[ours], normals[ours]
+
+    def _ends_with(self, shape: Domain, part: str) -> bool:
+        """Whether a part of a region is an end of all that there is over an axis."""
+        return (
+            isinstance(shape, Extrusion)
+            and part in shape.ends
+            and shape.bounds[-1] == self.bounds[-1]
+        )
 
     def describe(self) -> Description:
         return {

@@ -24,17 +24,17 @@ from tessella.geometry.domain import (
 )
 from tessella.geometry.functions import (
     Function,
+    check_values,
     explained,
     function_name,
-    function_values,
     short_name,
     surroundings,
 )
 from tessella.machine.arguments import check_kind
 from tessella.machine.arrays import Array
 
-BATCH = 4_096
-"""Points at which a user's function is evaluated at a time; one shape, so that it compiles once."""
+FEW, BATCH = 256, 4_096
+"""Points at which a user's function is evaluated at a time: two numbers, for which it compiles."""
 
 NEWTON = 12
 """Steps along the gradient to the zero set."""
@@ -105,11 +105,8 @@ class Implicit(Domain):
         """Values (n,) and gradients (n, d), those that are not finite as zero."""
         values, gradients = np.zeros(len(points)), np.zeros_like(points)
         for start in range(0, len(points), BATCH):
-            own = points[start : start + BATCH]
-            padded = np.concatenate([own, np.tile(own[-1:], (BATCH - len(own), 1))])
-            part = slice(start, start + len(own))
-            values[part] = function_values(self.function, padded)[: len(own)]
-            gradients[part] = np.asarray(_gradient(self.function, padded))[: len(own)]
+            part = slice(start, start + BATCH)
+            values[part], gradients[part] = _evaluated(self.function, points[part])
         # The centre of a distance has no gradient; nobody needs one there.
         return values, np.where(np.isfinite(gradients), gradients, 0.0)
 
@@ -141,29 +138,43 @@ class Implicit(Domain):
     def _project(self, points: Array, reach: float) -> Surface:
         """Points within `reach` of the zero set, moved onto it along the gradient by Newton."""
         start = points[np.abs(self.signed_distance(points)) < reach]
-        x = start
+        x, normals = start.copy(), np.zeros_like(start)
+        going = np.arange(len(start))
         for _ in range(NEWTON):
-            value, gradient = self._evaluate(x)
-            x = x - (value / np.maximum(np.sum(gradient**2, axis=1), 1e-300))[:, None] * gradient
-        value, gradient = self._evaluate(x)
-        size = np.linalg.norm(gradient, axis=1)
-        arrived = np.abs(value) <= 1e-12 * self.diameter * size
-        arrived &= np.linalg.norm(x - start, axis=1) < 2 * reach
-        return x[arrived], gradient[arrived] / size[arrived, None]
+            value, gradient = self._evaluate(x[going])
+            size = np.maximum(np.linalg.norm(gradient, axis=1), 1e-150)
+            normals[going] = gradient / size[:, None]
+            x[going] -= (value / size)[:, None] * normals[going]
+            going = going[np.abs(value) > 1e-12 * self.diameter * size]
+        arrived = np.linalg.norm(x - start, axis=1) < 2 * reach
+        arrived[going] = False
+        return x[arrived], normals[arrived]
 
     def describe(self) -> Description:
         bounds = dict(zip(self.axes, self.bounds, strict=True))
         return {"shape": "implicit", "bounds": bounds, "name": self.name}
 
 
-def _gradient(function: Function, points: Array) -> jax.Array:
-    with explained(function, points, function_name(function)):
-        return _compiled_gradient(function, surroundings(function))(points)
+def _evaluated(function: Function, points: Array) -> tuple[Array, Array]:
+    """Values and gradients at no more than `BATCH` points, by one program."""
+    more = (FEW if len(points) <= FEW else BATCH) - len(points)
+    padded = np.concatenate([points, np.tile(points[-1:], (more, 1))])
+    name = function_name(function)
+    with explained(function, points, name):
+        found = jax.device_get(_program(function, surroundings(function))(padded))
+    values, gradients = map(np.asarray, found)
+    return check_values(values, padded, name)[: len(points)], gradients[: len(points)]
 
 
 @lru_cache(maxsize=64)
-def _compiled_gradient(function: Function, around: Hashable) -> Callable[[Array], jax.Array]:
-    return jax.jit(jax.grad(lambda x: jnp.sum(function(x))))
+def _program(
+    function: Function, around: Hashable
+) -> Callable[[Array], tuple[jax.Array, jax.Array]]:
+    def both(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        values, back = jax.vjp(lambda p: jnp.asarray(function(p)), x)
+        return values, back(jnp.ones_like(values))[0]
+
+    return jax.jit(both)
 
 
 def _apart(points: Array, distance: float) -> NDArray[np.int64]:
