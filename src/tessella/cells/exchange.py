@@ -14,9 +14,9 @@ gives, so a cell's `given` are its neighbour's `taken`.
 Where a problem starts is told by its conditions: as many at one end as the equation has orders, and
 none at the other. Otherwise half is taken at either end, and an odd order, a wind, by the sign of
 its coefficient. Unknowns that are differentiated once in the equation of another one (a pressure)
-belong to its flux. There kappa is larger by as much as that equation asks more of u than c k^2, c
-being the coefficient of u'': a pressure balances all of what moves a fluid, and viscosity may be
-the least of it.
+belong to its flux. In time kappa is larger there by as much as that equation asks more of u than
+c k^2, c being the coefficient of u'': a pressure balances all of what moves a fluid, and viscosity
+may be the least of it.
 """
 
 from __future__ import annotations
@@ -164,9 +164,10 @@ def _along(
         extra: tuple[Term, ...] = ()
         stiff = 1.0
         if m == 2 and passengers:
-            evolve = any(_evolves(f, own_means, time) for f in passengers)
+            driven = _evolves(field, own_means, time)
+            driven &= not any(_evolves(f, own_means, time) for f in passengers)
             own_rates = None
-            if rates is not None and not evolve:
+            if rates is not None and driven:
                 own_rates = rates[list(group.equations), field, axis]
             extra, stiff = _passengers(field, axis, passengers, own_means, own_rates)
         low, high = _split(field, m, n, extra, stiff)

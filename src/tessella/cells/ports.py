@@ -28,8 +28,8 @@ from tessella.problem.problem import Problem
 
 CARRYING = 0.3
 """Part of their weight that data with a pressure have, over the root of how stiff they are. Fluid
-that comes in may not be kept together by any pressure; weighed like others such data grow from slab
-to slab (by up to 25, with a third to a tenth of the weight by nothing)."""
+that comes in may not be kept together by any pressure: with all of the weight that grew from slab
+to slab in two of six marches, with a third or a tenth of it in none."""
 
 
 @dataclass(frozen=True)
