@@ -20,7 +20,7 @@ from tessella.solving.averaged import Averaged, Told, averaged
 from tessella.solving.identified import Identified
 from tessella.solving.method import Method, with_choices
 from tessella.solving.parametric import Parametric, parametric
-from tessella.solving.smooth import Part, by_parts, parts_of
+from tessella.solving.smooth import DETERMINED, Part, by_parts, parts_of, rows_of
 from tessella.solving.strength import Strength, asked, likeliest
 
 CONFIDENCE = 0.95
@@ -36,9 +36,6 @@ CONVERGED = 1e-8
 
 ROUGHLY = 1e-5
 """The same between averages, which are no surer than that."""
-
-DETERMINED = 1e-12
-"""Singular values below this part of the largest say nothing about theta."""
 
 SETTLED = 0.02
 """Relative change of the strength that changes theta by far less than its interval."""
@@ -148,7 +145,7 @@ class _Fit:
         self.sigma = _noise(noise, len(values))
         self.prior = self.start if prior is None else self._like_start(prior, "prior")
         self.parts, weights = by_parts(regularisation, start)
-        self.R = _weights(weights, p)
+        self.R = rows_of(weights, p)
         self.chosen = asked(strength, len(self.R), bool(self.parts))
         if len(values) + len(self.R) < p:
             raise ValueError(
@@ -322,8 +319,9 @@ class _Fit:
         ends = own.width * np.sqrt(np.diag(own.covariance))
         reason = "converged" if done else f"stopped after {STEPS} thetas"
         if not settled:
-            what = "averages" if self.parts else "strength"
-            reason = f"the {what} had not settled after {ROUNDS} rounds"
+            reason = f"the strength had not settled after {ROUNDS} rounds"
+            if self.parts:
+                reason = "the averages did not settle: intervals may be too small"
         if self.refused:
             reason += f"; stepped back from where {self.refused.split(': ')[0]}"
         reason += own.more
@@ -376,21 +374,6 @@ def _noise(noise: Any, n: int) -> Array | None:
             f"{noise!r}; leave it out if it is not known"
         )
     return found
-
-
-def _weights(given: Any, p: int) -> Array:
-    """Rows of the regularisation, (m, p), as many as are independent."""
-    if given is None:
-        return np.zeros((0, p))
-    found = np.asarray(given, dtype=np.float64)
-    found = np.diag(np.broadcast_to(found, p)) if found.ndim < 2 and found.size in (1, p) else found
-    if found.ndim != 2 or found.shape[1] != p or not np.all(np.isfinite(found)):
-        raise ValueError(
-            f"regularisation must be a number, {p} numbers or a matrix (m, {p}), got shape "
-            f"{np.shape(given)}"
-        )
-    _, s, V = np.linalg.svd(found, full_matrices=False)
-    return np.asarray((s[:, None] * V)[s > DETERMINED * np.max(s, initial=0.0)])
 
 
 def _names(theta: Any) -> tuple[str, ...]:

@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike
 
 from tessella.machine.arrays import Array
 
+DETERMINED = 1e-12
+"""Singular values below this part of the largest say nothing about theta."""
+
 DECAYS = (2.0, 32.0)
 """m of a field, from rough to Gaussian."""
 
@@ -127,3 +130,18 @@ def _part(name: str, given: Any, size: int) -> Part:
             f"{size}, got {given!r}"
         )
     return Part(name, np.broadcast_to(weights, size), size)
+
+
+def rows_of(given: Any, p: int) -> Array:
+    """Rows of the regularisation, (m, p), as many as are independent."""
+    if given is None:
+        return np.zeros((0, p))
+    found = np.asarray(given, dtype=np.float64)
+    found = np.diag(np.broadcast_to(found, p)) if found.ndim < 2 and found.size in (1, p) else found
+    if found.ndim != 2 or found.shape[1] != p or not np.all(np.isfinite(found)):
+        raise ValueError(
+            f"regularisation must be a number, {p} numbers or a matrix (m, {p}), got shape "
+            f"{np.shape(given)}"
+        )
+    _, s, V = np.linalg.svd(found, full_matrices=False)
+    return np.asarray((s[:, None] * V)[s > DETERMINED * np.max(s, initial=0.0)])
