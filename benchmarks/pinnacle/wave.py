@@ -16,7 +16,7 @@ from benchmarks.pinnacle.tables import table
 PI = np.pi
 FAST = 12.0
 SMOOTHED = 0.06
-"""How wide the jump is made, from which its distance is measured."""
+"""Distance over which the jump is smoothed."""
 
 
 def string() -> ts.Problem:
