@@ -70,8 +70,7 @@ CASES = [
             "features": 150,
             "solver": Exchange(tolerance=1e-6),
         },
-        "with tol=1e-2 and a minute it comes to t = 18; run in two parts, the second from a "
-        "checkpoint at t = 177.5 on",
+        "with tol=1e-2 and a minute it comes to t = 18",
         patience=1000,
     ),
     Case(

@@ -110,7 +110,7 @@ CASES = [
         None,
         9.70e-1,
         "NGSolve",
-        choices={"slabs": 47, "subdomains": (6, EDGES, 1), "features": 240},
+        choices={"slabs": 47, "subdomains": (6, EDGES, 1), "features": 300},
         remark=OUTLET,
         uses=(flow,),
         patience=900,
