@@ -29,8 +29,11 @@ def source(x):
     return jnp.sin(3 * x[:, 0]) * jnp.cos(2 * x[:, 1])
 
 
+def coefficient(x):
+    return 1 + 0.5 * jnp.sin(5 * x[:, 0]) * x[:, 1]
+
+
 def varying():
-    coefficient = lambda x: 1 + 0.5 * jnp.sin(5 * x[:, 0]) * x[:, 1]  # noqa: E731
     equation = ts.Equation(-ts.Laplacian() + coefficient * ts.Identity(), source)
     return ts.Problem(SQUARE, equation, [ts.Dirichlet(0.0)])
 
