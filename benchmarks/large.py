@@ -33,7 +33,7 @@ CELL_FEATURES = 200
 SCALES = (5, 6, 7, 8)
 """2^(n-1) cells along each axis."""
 
-ROOM = 9.0
+ROOM = 18.0
 """GiB that a run may be foretold to take."""
 
 
