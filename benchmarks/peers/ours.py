@@ -16,8 +16,8 @@ GLUED: dict[str, list[tuple[Any, int]]] = {
     "laplace-4": [(6, 140), (8, 100), (8, 124), (8, 140), (8, 220), (6, 300)],
     "laplace-5": [(16, 104), (16, 120), (16, 140), (16, 220), (12, 300)],
     "laplace-6": [(32, 110), (32, 120), (32, 140), (32, 220), (24, 300)],
-    "variable-4": [(8, 100), (8, 122), (8, 140), (8, 220), (6, 300)],
-    "variable-6": [(32, 110), (32, 120), (32, 140), (32, 220), (24, 300)],
+    "variable-4": [(6, 138), (6, 160), (5, 220), (6, 300)],
+    "variable-6": [(24, 140), (24, 160), (20, 220), (24, 280)],
     "wave-0.2": [
         ((3, 3, 1), 200),
         ((3, 3, 1), 300),
@@ -33,7 +33,7 @@ GLUED: dict[str, list[tuple[Any, int]]] = {
 }
 """Subdomains per axis and features of each."""
 
-OVERSAMPLING = {"variable-4": 1.2, "variable-6": 1.2}
+OVERSAMPLING = {"variable-4": 1.1, "variable-6": 1.1}
 """Points per feature where rows cost most, fewer than by default: the error is the same."""
 
 WINDOWED: dict[str, list[tuple[Any, int]]] = {

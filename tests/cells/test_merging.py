@@ -1,6 +1,7 @@
 """Cells joined by their maps: the same exchange as one dense system of equations, in any order."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from tessella.cells.joining import Face, Sizes, order
 from tessella.cells.maps import Maps, distinct_members
 from tessella.cells.merging import merge
 from tessella.cells.shelf import Shelf
-from tessella.cells.solvers import Exchange
+from tessella.cells.solvers import Exchange, Merging
 from tessella.linalg.iterative.iteration import Stop
 
 
@@ -262,3 +263,16 @@ def test_the_predicted_work_is_cubic_in_the_numbers_on_a_face(rng):
 
     (flops, size), (more_flops, more) = predicted(1), predicted(2)
     assert more_flops == pytest.approx(8 * flops) and more == pytest.approx(4 * size)
+
+
+@pytest.mark.parametrize("shape", [(16, 16), (12, 10), (5, 5, 5)])
+def test_the_memory_of_merging_is_foretold(shape):
+    grid = Grid(np.random.default_rng(3), shape, up=8, down=8)
+    plan, leaves, distinct = grid.planned()
+    foretold = gmres.joining_bytes(plan, distinct, Merging())
+    tracemalloc.start()
+    merged = merge(plan, leaves, distinct, np.zeros(0))
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert merged.bytes < foretold
+    assert 0.8 * foretold < most < 1.25 * foretold

@@ -57,8 +57,23 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     GMRES keeps."""
     if isinstance(solver, Exchange):
         return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
-    kept = sum(len(own.pairs) * stage.bytes for stage, own in _joins(order, distinct))
-    return kept + max((_at_work(order, i) for i in order.above), default=0.0)
+    left = sum(len(own.pairs) * s.numbers_left[1] for s, own in _joins(order, distinct))
+    above = max((_at_work(order, i) for i in order.above), default=0.0)
+    return 8.0 * (left + _maps_at_once(order, distinct)) + above
+
+
+def _maps_at_once(order: Order, distinct: Sequence[Distinct]) -> int:
+    """The most numbers in maps of groups that are there at once: a level's, and those of lower ones
+    that are still to be joined."""
+    me, stages, there, most = processes.index(), order.stages, {}, 0
+    until = {child: k for k, level in enumerate(order.levels) for i in level
+             for child in (stages[i].left, stages[i].right)}  # fmt: skip
+    for k, level in enumerate(order.levels):
+        there |= {i: len(distinct[i].pairs) * stages[i].numbers_left[0] for i in level
+                  if stages[i].owner == me}  # fmt: skip
+        most = max(most, sum(there.values()))
+        there = {i: size for i, size in there.items() if until.get(i, k) > k}
+    return most
 
 
 def enough(order: Order, distinct: Sequence[Distinct], others: Iterable[Order], free: int) -> str:
