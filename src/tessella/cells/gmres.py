@@ -65,7 +65,8 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
 def _maps_at_once(order: Order, distinct: Sequence[Distinct]) -> int:
     """The most numbers in maps of groups that are there at once: a level's, and those of lower ones
     that are still to be joined."""
-    me, stages, there, most = processes.index(), order.stages, {}, 0
+    me, stages, most = processes.index(), order.stages, 0
+    there: dict[int, int] = {}
     until = {child: k for k, level in enumerate(order.levels) for i in level
              for child in (stages[i].left, stages[i].right)}  # fmt: skip
     for k, level in enumerate(order.levels):
