@@ -31,8 +31,11 @@ EDGE_3D, FEATURES_3D = 3, 200
 APART = "apart"
 """Instead of a number of blocks: each process solves one by itself."""
 
-PLENTY, SCARCE = 1 << 20, 448
-"""MiB that a process counts on, and those that are too few for one and enough for each of four."""
+PLENTY, SCARCE, SCARCE_EDGE = 1 << 20, 4096, 40
+"""MiB that a process counts on, and those that are too few for one and enough for each of four,
+with blocks of so many cells along each axis."""
+
+REPEATS = 5
 
 
 def problem(blocks: tuple[int, ...]) -> ts.Problem:
@@ -58,24 +61,25 @@ def blocks_of(number: int, dimension: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def part(file: str, number: str, dimension: str, limit: str) -> None:
-    """One process of a run over blocks for `number` of them, which counts on so many MiB; process 0
-    writes what it took, or why it was refused. With `APART` each is alone with a block."""
+def part(file: str, number: str, dimension: str, limit: str, width: str) -> None:
+    """One process of a run over blocks for `number` of them, of `width` cells along each axis. It
+    counts on so many MiB in all; process 0 writes what it took, or why it was refused. With `APART`
+    each is alone with a block."""
     if number == APART:
         file, number = beside(file), "1"
     else:
         ts.distributed()
     blocks = blocks_of(int(number), int(dimension))
-    edge, features = (EDGE, FEATURES) if len(blocks) == 2 else (EDGE_3D, FEATURES_3D)
+    edge, features = int(width), FEATURES if len(blocks) == 2 else FEATURES_3D
     choices: dict[str, Any] = {"coupling": "interfaces", "features": features}
     stated, subdomains = problem(blocks), tuple(edge * n for n in blocks)
     ts.factor(problem((1,) * len(blocks)), subdomains=2, **choices).solve()
     before, seconds, busy = peak_mib(), [], []
     try:
-        for _ in range(3):
+        for _ in range(REPEATS if int(limit) == PLENTY else 1):
             processes.total("start", np.zeros(1))
             start, work = time.perf_counter(), time.process_time()
-            with limited(int(limit) << 20):
+            with limited(int((int(limit) - peak_mib()) * 2**20)):
                 factored = ts.factor(stated, subdomains=subdomains, **choices)
             solution = factored.solve()
             busy.append(processes.largest("busy", time.process_time() - work))
@@ -96,6 +100,7 @@ def part(file: str, number: str, dimension: str, limit: str) -> None:
         "s": min(seconds),
         "s at work": min(busy),
         "MiB each": processes.largest("memory", peak_mib() - before),
+        "MiB, all of the largest process": processes.largest("memory", peak_mib()),
         "bytes": sum(int(n.replace(",", "")) for n in counted.groups()) if counted else 0,
         "foretold": sum(foretold),
     }
@@ -117,11 +122,14 @@ def run(number: int, most: int, module: str, *words: object) -> list[dict[str, A
         return [json.loads(file.read_text()) for file in Path(folder).iterdir()]
 
 
-def measured(
-    number: int, blocks: int | str, dimension: int, most: int, limit: int = PLENTY
-) -> dict[str, Any]:
-    """So many processes, of so many threads and MiB at most, over so many blocks."""
-    return run(number, most, "benchmarks.scaling", blocks, dimension, limit)[0]
+def edge_of(dimension: int) -> int:
+    return EDGE if dimension == 2 else EDGE_3D
+
+
+def measured(number: int, blocks: int, dimension: int, most: int) -> dict[str, Any]:
+    """So many processes, of so many threads at most, over so many blocks."""
+    words = blocks, dimension, PLENTY, edge_of(dimension)
+    return run(number, most, "benchmarks.scaling", *words)[0]
 
 
 def slowest(found: list[dict[str, Any]], name: str) -> float:
@@ -138,7 +146,8 @@ def scaling() -> None:
         for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
             found = measured(number, number, dimension, 1)
             whole = measured(1, number, dimension, CORES)
-            strangers = run(number, 1, "benchmarks.scaling", APART, dimension, PLENTY)
+            strangers = run(number, 1, "benchmarks.scaling", APART, dimension, PLENTY,
+                            edge_of(dimension))  # fmt: skip
             apart = slowest(strangers, "s")
             efficiency = (rows[0] if rows else found)["s"] / found["s"]
             rows.append(
@@ -153,7 +162,8 @@ def scaling() -> None:
 
 def scarce() -> None:
     """A problem that one process has too little memory for, and four with as much each solve."""
-    rows = [{"processes": n, **measured(n, 4, 2, 1, SCARCE)} for n in (1, 4)]
+    words = "benchmarks.scaling", 4, 2, SCARCE, SCARCE_EDGE
+    rows = [{"processes": n, **run(n, 1, *words)[0]} for n in (1, 4)]
     for row in rows:
         print(f"{row['processes']} with {SCARCE} MiB each: {row.get('refused', row)}")
     save("scarce", rows)

@@ -40,7 +40,7 @@ def part(file: str, number: str) -> None:
     factored = ts.factor(problem(blocks), subdomains=subdomains, solver=solver, **choices)
     ready, made, spent = time.perf_counter() - start, [], []
     solution = factored.solve()
-    for _ in range(2):
+    for _ in range(5):
         processes.total("start", np.zeros(1))
         start, at_work = time.perf_counter(), time.process_time()
         solution = factored.solve()
