@@ -75,8 +75,8 @@ def pass_bytes(A: BlockMatrix) -> dict[str, float]:
 
 
 CELLS: list[tuple[str, float, dict[str, Any]]] = [
-    ("variable-4", 1e-9, {"subdomains": 8, "features": 170, "oversampling": 1.2}),
-    ("variable-6", 1e-9, {"subdomains": 32, "features": 170, "oversampling": 1.2}),
+    ("variable-4", 1e-9, {"subdomains": 6, "features": 210, "oversampling": 1.2}),
+    ("variable-6", 1e-9, {"subdomains": 24, "features": 210, "oversampling": 1.1}),
     ("laplace-6", 1e-9, {"subdomains": 32, "features": 170}),
     ("poisson-3d", 1e-8, {"subdomains": 3, "features": 600}),
     ("wave", 1e-5, {"subdomains": (4, 4, 2), "features": 550}),

@@ -18,7 +18,7 @@ from benchmarks.peers import problems
 from benchmarks.peers.score import normalised_l1
 from benchmarks.scaling import run
 from tessella.machine import processes
-from tessella.machine.memory import peak_mib
+from tessella.machine.memory import device_name, peak_mib
 from tessella.machine.threads import CORES
 from tessella.solution.report import error_norms
 
@@ -86,10 +86,13 @@ def cells(kind: str, n: int) -> dict[str, Any]:
         estimate=False,
     )  # fmt: skip
     took, busy = time.perf_counter() - start, time.process_time() - work
+    spent = solution.report.seconds
     x = np.random.default_rng(0).random((20_000, 2))
     return {
         "coefficient": kind, "n": n, "cells": 4 ** (n - 1), "unknowns": solution.report.columns,
         "error": normalised_l1(solution(x), case.exact(x)), "s": took, "s at work": busy,
+        **{f"{phase} s": spent[phase] for phase in ("assemble", "filter", "solve", "compile")},
+        "solver": solution.report.solver_note, "device": device_name(),
     }  # fmt: skip
 
 

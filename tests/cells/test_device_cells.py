@@ -1,5 +1,7 @@
 """Cells on a device, which is the CPU here, give the host's answers."""
 
+import threading
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -103,6 +105,18 @@ def test_answers_are_the_hosts(problem, subdomains, features, pretend_gpu, monke
     np.testing.assert_allclose(found(points), expected, rtol=0, atol=1e-9 * np.abs(expected).max())
     for part, value in host.report.residual.items():
         assert found.report.residual[part] == pytest.approx(value, rel=1e-6, abs=1e-9)
+
+
+def test_the_last_program_is_compiled_ahead_and_once(pretend_gpu, caplog):
+    pretend_gpu()
+    jax.config.update("jax_log_compiles", True)
+    try:
+        solved(VARYING, (3, 3), 33)
+        solved(VARYING, (3, 3), 33)
+    finally:
+        jax.config.update("jax_log_compiles", False)
+    made = [r for r in caplog.records if "XLA compilation of jit(fit_cells)" in r.getMessage()]
+    assert len(made) == 1 and made[0].threadName != threading.main_thread().name
 
 
 def test_rows_may_be_made_in_parts(pretend_gpu, monkeypatch):

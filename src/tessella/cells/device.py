@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from threading import Thread
 from typing import NamedTuple
 
 import jax
@@ -174,6 +176,36 @@ def fit_cells(
     return y, [_missed(statement, own, each) for statement, own in pairs], error
 
 
+# --- compiled ahead
+
+
+Shapes = tuple[jax.ShapeDtypeStruct, ...]
+
+
+def _hashable(arguments: object) -> tuple[Shapes, jax.tree_util.PyTreeDef]:
+    """What of arguments their programs depend on."""
+    leaves, tree = jax.tree.flatten(arguments)
+    return tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves), tree
+
+
+@lru_cache(maxsize=64)
+def _ahead(grid: Grid, widths: Widths, shapes: Shapes, tree: jax.tree_util.PyTreeDef) -> Thread:
+    """The last program compiled beside the first ones, which take as long; once for each kind."""
+
+    def compile_it() -> None:
+        # What goes wrong here goes wrong again where the program is called, and is said there.
+        with suppress(Exception), on_the_cpu(False):
+            statements, h, ports = jax.tree.unflatten(tree, shapes)
+            leaves = map_cells.eval_shape(statements, ports, widths)
+            merged = merge.eval_shape(leaves.T, grid)
+            own = statements, h, ports.given, leaves, merged, grid, widths
+            fit_cells.lower(*own).compile()
+
+    thread = Thread(target=compile_it, daemon=True)
+    thread.start()
+    return thread
+
+
 # --- what goes there
 
 
@@ -281,8 +313,11 @@ def _factored(
     statements = stated(system, space)
     ports = PortRows(rows, *plan.masks)
     widths = tuple(draw.columns for draw in space.draws)
+    shapes = tuple(jax.ShapeDtypeStruct(part.h.shape, part.h.dtype) for part in system.asked)
+    ready = _ahead(plan, widths, *_hashable((statements, shapes, ports)))
     leaves = map_cells(statements, ports, widths)
     merged = merge(leaves.T, plan)
+    ready.join()
     condition, growth = jax.device_get((leaves.condition, merged.growth))
     if not (condition <= WELL and growth < MAGNIFIED):
         return None

@@ -49,7 +49,7 @@ def derivatives(function: Function, gammas: Sequence[Orders], points: Array) -> 
     if not any(map(any, gammas)):
         return {g: function_values(function, points) for g in gammas}
     name = function_name(function)
-    _try_few(function, points, name)
+    _try_few(function, points, name, traced=True)
     with explained(function, points, name):
         at = on_device(padded(np.asarray(points)))
         results = jax.device_get(_program(function, tuple(gammas))(at))
@@ -195,14 +195,15 @@ def function_values(function: Function | float, points: Array, what: str | None 
     return check_values(values, points, name)
 
 
-def _try_few(function: Function, points: Array, what: str) -> None:
+def _try_few(function: Function, points: Array, what: str, traced: bool = False) -> None:
     """Refuse a function of too many values before it is asked for them all; not one of our own,
-    which says that it is `pointwise`."""
+    which says that it is `pointwise`. One that JAX can follow need not be called for that."""
     if len(points) < MANY or getattr(function, "pointwise", False):
         return
     few = points[:FEW]
     try:
-        values = np.asarray(function(few))
+        values = np.zeros(jax.eval_shape(function, few).shape) if traced else function(few)
+        values = np.asarray(values)
     except Exception:
         return  # It may know all of the points only; if it does not, it fails again.
     if values.ndim > 1:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tessella.geometry.domain import Bounds, Domain
 from tessella.geometry.functions import Function, function_name
 from tessella.machine.arrays import Array
+from tessella.machine.device import on_the_cpu
 from tessella.problem.normal_form import NormalComponent
 
 if TYPE_CHECKING:
@@ -132,11 +133,13 @@ def _same_region(domain: Domain, a: Array, b: Array) -> NDArray[np.bool_]:
 
 
 def _values(function: Function, points: Array) -> Array:
-    """In calls of one shape; values that are not finite are not compared."""
+    """In calls of one shape; values that are not finite are not compared. A GPU would take ten
+    times as long, most of it to compile."""
     found = []
     for start in range(0, len(points), FOLLOWED):
         own = points[np.minimum(np.arange(start, start + FOLLOWED), len(points) - 1)]
-        values = np.asarray(function(own), dtype=np.float64)
+        with on_the_cpu(True):
+            values = np.asarray(function(own), dtype=np.float64)
         found.append(np.broadcast_to(values, (FOLLOWED,))[: len(points) - start])
     values = np.concatenate(found)
     return np.where(np.isfinite(values), values, np.nan)
