@@ -49,6 +49,7 @@ BENCHMARKS = {
     "compared": solvers.compared,
     "gpu": device.gpu,
     "gpu_breakdown": device.breakdown,
+    "gpu_large": device.large,
     "fbpinn_step": trained.fbpinn_step,
     "finite_difference": trained.finite_difference,
     "oscillator_networks": trained.oscillator_networks,
@@ -78,7 +79,7 @@ BENCHMARKS = {
     "picture": core.demo_picture,
 }
 LONG = (
-    *("compared", "gpu", "gpu_breakdown", "oscillator_networks", "trained", "picture"),
+    *("compared", "gpu", "gpu_breakdown", "gpu_large", "oscillator_networks", "trained", "picture"),
     *("honesty", "honesty_tuning", "honesty_nonlinear", "fuzz", "nonlinear", "gallery_nonlinear"),
     *("pinnacle", "large_paper", "large_cells"),
 )

@@ -84,9 +84,17 @@ CELLS: list[tuple[str, float, dict[str, Any]]] = [
 """Problem of the peers or of the gallery, error aimed at, settings."""
 
 
+LARGE = ("variable-8", {"subdomains": 128, "features": 200, "oversampling": 1.2})
+"""Three million unknowns."""
+
+
 def stated(name: str) -> tuple[ts.Problem, np.ndarray, np.ndarray]:
     """A problem without its exact solution, points, and the exact values there."""
-    if name in ts.gallery.names():
+    if name == LARGE[0]:
+        case = problems.variable(8)
+        problem, points = case.stated(), np.random.default_rng(0).random((20_000, 2))
+        exact = case.exact(points)
+    elif name in ts.gallery.names():
         problem = ts.gallery.get(name).problem()
         points = problem.domain.grid((20,) * problem.domain.dimension)
         exact = problem.exact_values(points)
@@ -209,6 +217,7 @@ def breakdown() -> None:
     os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
     few = [(name, settings) for name, _, settings in CELLS if name.startswith("variable")]
     rows = [in_fresh_process(parts, *own) for own in few]
+    rows.append(in_fresh_process(parts, *LARGE, 3))
     table("milliseconds of a warm solve, phase by phase", rows)
     first = [in_fresh_process(first_solve, *own) for own in few]
     table("seconds until a first solution", first)
@@ -363,6 +372,14 @@ def iteration() -> None:
     PREFERENCES[backend] = usual
     table(f"J = 4,096, 17 columns on {device_name()}; MB is an estimate", rows)
     save("gpu", rows)
+
+
+def large() -> None:
+    """Three million unknowns of a variable coefficient, the first time and again."""
+    found = in_fresh_process(cells, *LARGE, 3)
+    found.pop("u")
+    table("n = 8", [found])
+    save("gpu_large", [{"problem": LARGE[0], **LARGE[1], **found}])
 
 
 def gpu() -> None:
