@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from benchmarks import (
+    agreement,
     core,
     device,
     factor,
@@ -73,6 +74,8 @@ BENCHMARKS = {
     "large_paper": large.large_paper,
     "large_cells": large.large_cells,
     "scarce": scaling.scarce,
+    "agreement": agreement.agreement,
+    "kills": agreement.kills,
     "memory": robust.predictions,
     "side_by_side": robust.side_by_side,
     "endurance": robust.endurance,
