@@ -111,7 +111,7 @@ def started(tmp_path):
     return main, [int(main.stdout.readline()) for _ in range(2)]
 
 
-def test_a_killed_worker_ends_the_others_in_one_line(started):
+def test_a_killed_worker_ends_the_others_in_one_line(started, tmp_path):
     main, workers = started
     os.kill(workers[0], signal.SIGKILL)
     _, complaint = main.communicate(timeout=60)
@@ -120,6 +120,7 @@ def test_a_killed_worker_ends_the_others_in_one_line(started):
     assert complaint.count("\n") == 1
     with pytest.raises(ProcessLookupError):
         os.kill(workers[1], 0)
+    assert [path.name for path in tmp_path.iterdir()] == ["killed.py"]
 
 
 def test_workers_end_with_whoever_started_them(started):

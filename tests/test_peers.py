@@ -2,6 +2,9 @@
 
 import json
 import math
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -197,6 +200,50 @@ def test_runs_of_sizes_no_longer_made_are_forgotten(tmp_path, monkeypatch):
     run_all(store, ["oscillator-60"], ["SciPy DOP853"])
     left = [r for r in Store(store.path, {}).of("oscillator-60") if r["settings"]["rtol"] == 0.5]
     assert [r["peer"] for r in left] == ["tessella"]
+
+
+SHARED = """
+import sys, time
+from pathlib import Path
+from benchmarks.peers import run
+from benchmarks.peers.store import Store
+from tessella.machine import sweep
+
+sweep.LOOK = 0.05
+path = Path(sys.argv[1])
+
+def measured(peer, problem, settings):
+    with open(path.with_name("log"), "a") as log:
+        log.write(f"{sys.argv[2]} {settings['rtol']}\\n")
+    while len(set(line.split()[0] for line in open(path.with_name("log")))) < 2:
+        time.sleep(0.02)
+    return {"error": settings["rtol"], "cold": 1.0, "warm": 1.0, "repeats": 0}
+
+run.isolated = measured
+run.run_all(Store(path, {"device": sys.argv[2]}), ["oscillator-60"], ["SciPy DOP853"])
+"""
+
+
+def test_two_commands_divide_the_runs_and_keep_all_of_them(tmp_path):
+    path, root = tmp_path / "peers.json", Path(__file__).parents[1]
+    commands = [
+        subprocess.Popen([sys.executable, "-c", SHARED, path, device], cwd=root)
+        for device in ("one", "two")
+    ]
+    assert [command.wait(120) for command in commands] == [0, 0]
+    made = sorted(tuple(line.split()) for line in (tmp_path / "log").read_text().splitlines())
+    runs = json.loads(path.read_text())["runs"]
+    assert sorted((r["device"], str(r["settings"]["rtol"])) for r in runs) == made
+    assert len(runs) == len(made) == 5 and {device for device, _ in made} == {"one", "two"}
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["log", "peers.json"]
+
+
+def test_runs_without_a_device_are_of_the_one_their_file_names(tmp_path):
+    run = {"problem": "oscillator-60", "peer": "tessella", "settings": {}, "warm": 1.0}
+    path = tmp_path / "peers.json"
+    path.write_text(json.dumps({"device": "old", "runs": [run]}))
+    Store(path, {"device": "new"}).add({**run, "settings": {"rtol": 1}})
+    assert [r["device"] for r in json.loads(path.read_text())["runs"]] == ["old", "new"]
 
 
 def test_times_to_targets_are_those_of_runs_with_ours_over_theirs(capsys):

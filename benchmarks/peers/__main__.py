@@ -1,6 +1,7 @@
 """tessella beside other software: error against time, and the time to equal errors.
 
-Finished runs are kept in results/peers/ and not run again; --redo runs them all the same.
+Finished runs are kept in results/peers/ and not run again; --redo runs them all the same. Started
+with the same --out on several machines of one kind, they divide the runs between them.
 """
 
 from __future__ import annotations
@@ -65,6 +66,9 @@ def main(arguments: list[str] | None = None) -> None:
     for clock in ("warm", "cold"):
         print_targets(by_problem, peers, clock)
     print_recipe(by_problem)
+    devices = sorted({str(r.get("device")) for records in by_problem.values() for r in records})
+    if len(devices) > 1:
+        print(f"\nseconds are of different machines, not to be compared: {', '.join(devices)}")
     print(f"\n{store.path} and pictures beside it")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.peers.problems import PROBLEMS
 from benchmarks.peers.score import TARGETS, pareto
 from benchmarks.peers.tables import finished
+from tessella.machine.files import written_whole
 
 LOOKS: dict[str, tuple[str, str]] = {
     "tessella": ("#D55E00", "o"),
@@ -97,7 +98,8 @@ def plot_problem(name: str, records: Iterable[dict[str, Any]], path: Path) -> Pa
         color="0.45",
     )
     path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=150)
+    with written_whole(path) as unfinished:
+        figure.savefig(unfinished, dpi=150)
     plt.close(figure)
     return path
 

@@ -14,7 +14,8 @@ from benchmarks.peers import problems
 from benchmarks.peers.peer import NotApplicableError, Peer
 from benchmarks.peers.registry import PEERS
 from benchmarks.peers.score import normalised_l1
-from benchmarks.peers.store import Store
+from benchmarks.peers.store import Store, key
+from tessella.machine.sweep import Sweep
 
 TIMING = (
     "wall seconds of everything from the statement to a solution that only needs evaluating (mesh, "
@@ -107,8 +108,11 @@ def run_all(
     quick: bool = False,
     redo: bool = False,
 ) -> dict[tuple[str, str], str]:
-    """Run what is not stored yet; returns the reasons for what was left out."""
-    left_out = {}
+    """Run what is not stored yet; returns the reasons for what was left out.
+
+    Commands that use the same store, on any machines, divide the runs between them.
+    """
+    left_out, runs = {}, {}
     for name, peer, all_settings, reason in plan(names, peers, quick):
         if reason is not None:
             left_out[name, peer] = reason
@@ -116,12 +120,29 @@ def run_all(
             store.keep_only(name, peer, all_settings)
         for settings in all_settings:
             record = {"problem": name, "peer": peer, "settings": settings}
-            if record in store and not redo:
-                continue
-            found = isolated(peer, name, settings)
-            store.add({**record, **found})
-            print(f"  {name}, {peer}, {label(settings)}: {_outcome(found)}", flush=True)
+            runs[key(record)] = record
+    old = dict(store.records) if redo else {}
+
+    def finished(wanted: Sequence[str]) -> set[str]:
+        store.read()
+        found = store.records
+        return {run for run in wanted if run in found and found[run] != old.get(run)}
+
+    made = finished(list(runs))
+    missing = [run for run in runs if run not in made]
+    store.path.parent.mkdir(parents=True, exist_ok=True)
+    sweep = Sweep(store.path.parent, missing, finished, lambda _: None, print)
+    with sweep.shared():
+        for run in sweep:
+            _make(store, runs[run])
     return left_out
+
+
+def _make(store: Store, record: dict[str, Any]) -> None:
+    found = isolated(record["peer"], record["problem"], record["settings"])
+    store.add({**record, **found})
+    shown = f"{record['problem']}, {record['peer']}, {label(record['settings'])}"
+    print(f"  {shown}: {_outcome(found)}", flush=True)
 
 
 def label(settings: dict[str, Any]) -> str:

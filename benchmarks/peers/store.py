@@ -1,4 +1,7 @@
-"""One JSON file of finished runs, rewritten after each, so that an interruption loses none."""
+"""One JSON file of finished runs, rewritten after each, so that an interruption loses none.
+
+Several processes may add to it: each reads, changes and replaces it while it has its lock.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,13 @@ import datetime
 import json
 import os
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from tessella.machine.files import locked, written_whole
 
 PACKAGES = (
     "tessella",
@@ -54,32 +60,50 @@ def machine() -> dict[str, Any]:
 
 
 class Store:
-    """Records by (problem, peer, settings); later ones replace earlier ones."""
+    """Records by (problem, peer, settings), as last read; later ones replace earlier ones."""
 
     def __init__(self, path: Path, about: dict[str, Any]) -> None:
         self.path, self.about = path, about
         self.records: dict[str, dict[str, Any]] = {}
-        if path.exists():
-            for record in json.loads(path.read_text())["runs"]:
-                self.records[key(record)] = record
+        self.read()
 
-    def __contains__(self, record: dict[str, Any]) -> bool:
-        return key(record) in self.records
+    def read(self) -> None:
+        """Take over what is on disk. Records without a device are of the one the file names."""
+        text = self.path.read_text() if self.path.exists() else ""
+        content = json.loads(text) if text else {"runs": []}
+        device = {"device": content["device"]} if "device" in content else {}
+        self.records = {key(record): {**device, **record} for record in content["runs"]}
 
     def add(self, record: dict[str, Any]) -> None:
-        self.records[key(record)] = {**record, "date": datetime.date.today().isoformat()}
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        text = json.dumps({**self.about, "runs": list(self.records.values())}, indent=1)
-        part = self.path.with_suffix(".part")
-        part.write_text(text + "\n")
-        part.replace(self.path)
+        device = {"device": self.about["device"]} if "device" in self.about else {}
+        with self._changed():
+            self.records[key(record)] = {
+                **record, **device, "date": datetime.date.today().isoformat()
+            }  # fmt: skip
 
     def keep_only(self, problem: str, peer: str, settings: Iterable[dict[str, Any]]) -> None:
         """Forget a peer's runs of sizes it no longer makes: of an older table, or machine."""
         wanted = {key({"problem": problem, "peer": peer, "settings": one}) for one in settings}
-        for name, record in list(self.records.items()):
-            if (record["problem"], record["peer"]) == (problem, peer) and name not in wanted:
-                del self.records[name]
+        old = [
+            name
+            for name, record in self.records.items()
+            if (record["problem"], record["peer"]) == (problem, peer) and name not in wanted
+        ]
+        if old:
+            with self._changed():
+                for name in old:
+                    self.records.pop(name, None)
+
+    @contextmanager
+    def _changed(self) -> Iterator[None]:
+        """Inside, nobody else changes the records, which are those on disk; then they are kept."""
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with locked(self.path):
+            self.read()
+            yield
+            text = json.dumps({**self.about, "runs": list(self.records.values())}, indent=1)
+            with written_whole(self.path) as unfinished:
+                unfinished.write_text(text + "\n")
 
     def of(self, problem: str) -> Iterable[dict[str, Any]]:
         return [r for r in self.records.values() if r["problem"] == problem]

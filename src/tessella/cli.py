@@ -14,11 +14,7 @@ try:
     import typer
     from rich.console import Console
     from rich.markup import escape
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-    )
+    from rich.progress import BarColumn, Progress, TextColumn
     from rich.table import Table
 except ModuleNotFoundError as error:
     sys.exit(f"error: the command line needs {error.name}: pip install 'tessella[cli]'")
@@ -262,7 +258,11 @@ def reproduce(
     redo: Annotated[bool, typer.Option("--redo", help="run again what is already there")] = False,
     workers: Annotated[int, typer.Option(help="processes, each on one core")] = 1,
 ) -> None:
-    """Make the paper's tables and figures again; finished runs are kept and never repeated."""
+    """Make the paper's tables and figures again; finished runs are kept and never repeated.
+
+    Started with the same --out on several machines that see that folder, or several times on one,
+    the command divides the runs, and waits for those of the others before it shows the whole.
+    """
     from tessella.reproduction import Plan, Store, figures, report
     from tessella.reproduction import reproduce as run
 
@@ -349,14 +349,11 @@ class _RunBar:
         return self
 
     def __call__(self, step: Step) -> None:
-        left = (
-            f"{step.remaining / 60:.0f} min" if step.remaining > 90 else f"{step.remaining:.0f} s"
-        )
         if not self.console.is_terminal:
-            text = f"{step.done}/{step.total} {step.finished} ({left} left)"
+            text = f"{step.done}/{step.total} {step.last} ({step.left} left)"
             print(text, file=sys.stderr, flush=True)
         self.bar.update(
-            self.task, completed=step.done, total=step.total, description=step.finished, left=left
+            self.task, completed=step.done, total=step.total, description=step.last, left=step.left
         )
 
     def __exit__(self, *_: object) -> None:

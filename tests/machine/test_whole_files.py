@@ -1,10 +1,11 @@
 """Files written whole or not at all."""
 
 import errno
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from tessella.machine.files import written_whole
+from tessella.machine.files import locked, written_whole
 
 
 def test_files_of_one_block_change_together_or_not_at_all(tmp_path):
@@ -30,3 +31,17 @@ def test_a_full_disk_names_the_file(tmp_path):
         unfinished.write_text("half")
         raise OSError(errno.ENOSPC, "No space left on device")
     assert not list(tmp_path.iterdir())
+
+
+def test_a_file_that_several_replace_loses_no_change(tmp_path):
+    path = tmp_path / "number"
+
+    def add(_):
+        with locked(path):
+            number = int(path.read_text() or 0)
+            with written_whole(path) as unfinished:
+                unfinished.write_text(str(number + 1))
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(add, range(60)))
+    assert [(p.name, p.read_text()) for p in tmp_path.iterdir()] == [("number", "60")]

@@ -166,7 +166,7 @@ def test_progress_counts_up_to_all_of_the_work(tmp_path, counted):
     assert [s.done for s in steps] == [1, 2, 3, 4]
     assert steps[-1].work_done == pytest.approx(steps[-1].work_total)
     assert steps[-1].remaining == pytest.approx(0, abs=1e-9)
-    assert steps[0].finished.startswith("table1 / as-cg / seed 0")
+    assert steps[0].last.startswith("table1 / as-cg / seed 0")
 
 
 def test_a_record_has_what_the_contract_names(tmp_path):

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import IO
+
+OURS = secrets.token_hex(4)
+"""Tells this process from one of the same number on another machine."""
 
 
 @contextmanager
@@ -50,10 +56,35 @@ def check_writable(path: Path) -> None:
         raise type(error)(error.errno, error.strerror, str(path)) from None
 
 
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Alone, among all who ask for it, with a file that each of them replaces as a whole.
+
+    It is created empty if need be. The lock is one of the file itself (`flock`): whoever gets that
+    of a file replaced meanwhile asks again.
+    """
+    while True:
+        with open(path, "ab") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            if is_at(file, path):
+                yield
+                return
+
+
+def is_at(file: IO[bytes], path: Path) -> bool:
+    """Whether an open file is still in its place; the place is opened, not looked up, since network
+    file systems remember what they looked up."""
+    try:
+        with open(path, "rb") as there:
+            return os.path.samestat(os.fstat(there.fileno()), os.fstat(file.fileno()))
+    except FileNotFoundError:
+        return False
+
+
 def _special(path: Path) -> bool:
     """Whether this is a device or a pipe."""
     return path.exists() and not path.is_file() and not path.is_dir()
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{os.getpid()}.{path.name}")
+    return path.with_name(f".{os.getpid()}-{OURS}.{path.name}")

@@ -2,12 +2,15 @@
 
 Every finished run is on disk before the next one is counted, so an interrupted reproduction goes on
 where it stopped. With several workers each is a process pinned to one core, as in the paper, whose
-seconds are those of one core.
+seconds are those of one core. Commands with the same folder, on any machines, divide the runs
+between them (`machine.sweep`): this process reserves what its workers run.
 """
 
 from __future__ import annotations
 
 import fnmatch
+import json
+import math
 import multiprocessing
 import os
 import signal
@@ -24,9 +27,10 @@ from tempfile import TemporaryFile
 from threading import Thread
 
 from tessella.machine.interrupts import at_safe_points
+from tessella.machine.sweep import LOOK, Sweep
 from tessella.reproduction import cases
 from tessella.reproduction.cases import Case, cost
-from tessella.reproduction.store import Settings, Store
+from tessella.reproduction.store import Record, Settings, Store
 
 TARGETS: dict[str, Callable[[], list[Case]]] = {
     "table1": lambda: cases.tables(1),
@@ -48,14 +52,15 @@ Task = tuple[Case, int]
 
 @dataclass(frozen=True)
 class Step:
-    """What a progress display needs after every run: counts, predicted work and elapsed time."""
+    """What a progress display needs after every run: counts, predicted work and elapsed time, and
+    which run it was, or whose runs are waited for."""
 
     done: int
     total: int
     work_done: float
     work_total: float
     elapsed: float
-    finished: str
+    last: str
 
     @property
     def remaining(self) -> float:
@@ -63,6 +68,14 @@ class Step:
         if not self.work_done:
             return float("inf")
         return self.elapsed * (self.work_total - self.work_done) / self.work_done
+
+    @property
+    def left(self) -> str:
+        """The same in words."""
+        seconds = self.remaining
+        if math.isinf(seconds):
+            return "?"
+        return f"{seconds / 60:.0f} min" if seconds > 90 else f"{seconds:.0f} s"
 
 
 Report = Callable[[Step], None]
@@ -135,17 +148,48 @@ def reproduce(
     if workers < 1:
         raise ValueError(f"--workers must be at least 1, got {workers}")
     store = Store(Path(out))
-    tasks = plan.tasks()
-    missing = tasks if redo else [task for task in tasks if store.read(*task) is None]
+    tasks = {_name(task): task for task in plan.tasks()}
+    old = _records(store, tasks, list(tasks)) if redo else {}
+    before = {name: json.dumps(record) for name, record in old.items()}
+    finished = partial(_finished, store, tasks, before)
+    made = finished(list(tasks))
+    missing = [name for name in tasks if name not in made]
     if missing:
         _check_writable(store.root)
         run = partial(_run_one, store, plan.shared())
-        count = _Counter(missing, report)
-        if workers == 1:
-            _run_here(run, missing, count)
-        else:
-            _run_in_processes(run, missing, workers, count)
+        count = _Counter({name: cost(tasks[name][0]) for name in missing}, report)
+        sweep = Sweep(store.root, missing, finished, count, count.tell)
+        with sweep.shared():
+            if workers == 1:
+                for name in sweep:
+                    run(tasks[name])
+            else:
+                _run_in_processes(run, tasks, sweep, workers)
     return store
+
+
+def _name(task: Task) -> str:
+    case, seed = task
+    return f"{case.experiment} / {case.row} / seed {seed}"
+
+
+def _records(store: Store, tasks: dict[str, Task], names: Sequence[str]) -> dict[str, Record]:
+    """The records there are of some runs; every file is read once."""
+    wanted = {name: tasks[name] for name in names}
+    known = {e: store.records(e) for e in {case.experiment for case, _ in wanted.values()}}
+    found = {n: known[case.experiment].get((case.row, seed)) for n, (case, seed) in wanted.items()}
+    return {name: record for name, record in found.items() if record is not None}
+
+
+def _finished(
+    store: Store, tasks: dict[str, Task], before: dict[str, str], names: Sequence[str]
+) -> set[str]:
+    """Which of some runs have a record that is not the one they had `before`, as text."""
+    found = _records(store, tasks, names)
+    new = {n for n, made in found.items() if n not in before or json.dumps(made) != before[n]}
+    for name in new:
+        store.own(tasks[name][0], found[name])
+    return new
 
 
 def _check_writable(folder: Path) -> None:
@@ -161,23 +205,24 @@ def _check_writable(folder: Path) -> None:
 
 
 class _Counter:
-    """Adds up finished work and reports it."""
+    """Adds up finished work, whoever did it, and reports it."""
 
-    def __init__(self, tasks: list[Task], report: Report | None) -> None:
-        self.report = report
-        self.total = sum(cost(case) for case, _ in tasks)
-        self.count = len(tasks)
+    def __init__(self, costs: dict[str, float], report: Report | None) -> None:
+        self.costs, self.report = costs, report
+        self.total = sum(costs.values())
         self.started = time.perf_counter()
         self.done, self.work = 0, 0.0
 
-    def __call__(self, task: Task) -> None:
-        case, seed = task
+    def __call__(self, name: str) -> None:
         self.done += 1
-        self.work += cost(case)
+        self.work += self.costs[name]
+        self.tell(name)
+
+    def tell(self, text: str) -> None:
+        """Report what has happened last, or what is waited for."""
         if self.report:
             elapsed = time.perf_counter() - self.started
-            name = f"{case.experiment} / {case.row} / seed {seed}"
-            self.report(Step(self.done, self.count, self.work, self.total, elapsed, name))
+            self.report(Step(self.done, len(self.costs), self.work, self.total, elapsed, text))
 
 
 def _run_one(store: Store, shared: dict[str, Settings], task: Task) -> None:
@@ -196,14 +241,8 @@ def _run_one(store: Store, shared: dict[str, Settings], task: Task) -> None:
             ) from None
 
 
-def _run_here(run: Callable[[Task], None], tasks: list[Task], count: _Counter) -> None:
-    for task in tasks:
-        run(task)
-        count(task)
-
-
 def _run_in_processes(
-    run: Callable[[Task], None], tasks: list[Task], workers: int, count: _Counter
+    run: Callable[[Task], None], tasks: dict[str, Task], sweep: Sweep, workers: int
 ) -> None:
     context = multiprocessing.get_context("spawn")
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
@@ -212,16 +251,20 @@ def _run_in_processes(
         queue.put(cores[number % len(cores)] if cores else None)
     pool = ProcessPoolExecutor(workers, context, _begin, (queue,))
     try:
-        with _uninterrupted():  # Ctrl-C reaches workers too, but is for this process to handle
-            waiting: dict[Future[None], Task] = {pool.submit(run, task): task for task in tasks}
-        while waiting:
-            finished, _ = wait(waiting, LOOK, FIRST_COMPLETED)
+        running: dict[Future[None], str] = {}
+        while sweep.left or running:
+            while len(running) < workers and (name := sweep.begin()) is not None:
+                with _uninterrupted():  # Ctrl-C reaches workers too, but is for this process
+                    running[pool.submit(run, tasks[name])] = name
+            if not running:
+                sweep.wait()
+                continue
+            finished, _ = wait(running, LOOK, FIRST_COMPLETED)
             if not finished and not all(p.is_alive() for p in (pool._processes or {}).values()):
                 raise BrokenProcessPool  # one that started last may die without the pool noticing
             for future in finished:
-                task = waiting.pop(future)
                 future.result()
-                count(task)
+                sweep.end(running.pop(future))
     except BaseException as error:
         for process in list((pool._processes or {}).values()):
             process.kill()
@@ -233,10 +276,6 @@ def _run_in_processes(
         raise
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-LOOK = 2.0
-"""Seconds after which workers are looked after, if none has finished anything."""
 
 
 @contextmanager

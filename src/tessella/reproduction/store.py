@@ -6,10 +6,11 @@ shared ones it does not have at all, as after a change of the code. A later line
 seed replaces an earlier one, so the old record counts until a run made again is finished.
 
 Writers hold an exclusive lock on the file (`flock`) while they look at its end and append one line,
-so lines of several processes never mix on a local file system, and the kernel takes the lock back
-however a process ends. A line counts when its closing brace is there. What a kill leaves of one is
-therefore no JSON: readers pass over it, and the next writer cuts it off. A `digest` at the end of a
-line tells whether it is as it was written.
+so lines of several processes never mix, and the kernel takes the lock back however a process ends.
+They may be on several machines where such a lock holds for all of them: on NFS from version 4 on,
+and on Lustre mounted with `-o flock`. A line counts when its closing brace is there. What a kill
+leaves of one is therefore no JSON: readers pass over it, and the next writer cuts it off. A
+`digest` at the end of a line tells whether it is as it was written.
 """
 
 from __future__ import annotations
@@ -120,13 +121,13 @@ class Store:
     def read(self, case: Case, seed: int) -> Record | None:
         """The record of a finished run, or None; refused if other settings made it."""
         record = self.records(case.experiment).get((case.row, seed))
-        return None if record is None else self._own(case, record)
+        return None if record is None else self.own(case, record)
 
     def seeds(self, case: Case) -> list[Record]:
         """All finished records of a case, by seed."""
         found = self.records(case.experiment)
         seeds = sorted(seed for row, seed in found if row == case.row)
-        return [self._own(case, found[case.row, seed]) for seed in seeds]
+        return [self.own(case, found[case.row, seed]) for seed in seeds]
 
     def write(self, record: Record, shared: Settings | None = None) -> None:
         """Append a record; once this returns it is on disk, and until then there is nothing.
@@ -158,7 +159,8 @@ class Store:
             )
         return path
 
-    def _own(self, case: Case, record: Record) -> Record:
+    def own(self, case: Case, record: Record) -> Record:
+        """A record of a case's row, refused if other settings made it."""
         if record.get("case") != case.identity:
             raise OtherSettingsError(
                 f"{case.row!r} in {self.path(case.experiment)} was made with other settings "
