@@ -12,10 +12,10 @@ import json
 import os
 import re
 import sys
-import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -35,6 +35,7 @@ class _Here:
     wire: Wire | None = None
     watch: Watch | None = None
     apart = 0
+    coming: ClassVar[list[Coming]] = []
 
 
 def distributed(
@@ -194,11 +195,12 @@ def sent_bytes() -> int:
 def send(to: int, what: str, *arrays: np.ndarray) -> None:
     """Arrays to another process, which must ask for `what`."""
     assert _Here.wire is not None
-    _Here.wire.send(to, what, arrays)
+    _Here.wire.send([to], what, arrays)
 
 
 def receive(source: int, what: str) -> list[np.ndarray]:
     assert _Here.wire is not None
+    _hear_all_coming()
     return _Here.wire.receive(source, what)
 
 
@@ -206,10 +208,35 @@ def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     """The arrays of all processes, in their order."""
     if alone():
         return [own]
-    every = range(_Here.number)
-    others = [i for i in every if i != _Here.index]
-    found = exchanged(what, every, dict.fromkeys(others, own), others)
-    return [{**found, _Here.index: own}[i] for i in every]
+    return Coming(what, own).heard()
+
+
+class Coming:
+    """The arrays of all processes, on their way to all: they arrive while there is other work, and
+    whoever receives anything else hears them first."""
+
+    def __init__(self, what: str, own: np.ndarray) -> None:
+        assert _Here.wire is not None
+        self.what, self.found = what, {_Here.index: own}
+        ring = [(_Here.index + k) % _Here.number for k in range(1, _Here.number)]
+        self._awaited = ring[::-1]
+        _Here.wire.send(ring, what, [own])
+        _Here.coming.append(self)
+
+    def heard(self) -> list[np.ndarray]:
+        """In the order of the processes."""
+        _hear_all_coming()
+        return [self.found[i] for i in sorted(self.found)]
+
+    def hear(self) -> None:
+        assert _Here.wire is not None
+        for source in self._awaited:
+            self.found[source] = _Here.wire.receive(source, self.what)[0]
+
+
+def _hear_all_coming() -> None:
+    while _Here.coming:
+        _Here.coming.pop(0).hear()
 
 
 def exchanged(
@@ -218,7 +245,7 @@ def exchanged(
     """Arrays to some processes of a team, of which all take part, and those of some others.
 
     Everybody sends to the one k places further on and hears from the one k places before, k = 1,
-    2, ...: whoever waits in a round waits for one in an earlier round.
+    2, ..., so that not all send to the same one at the same time.
     """
     own = team.index(_Here.index)
     ring = [team[(own + k) % len(team)] for k in range(1, len(team))]
@@ -231,39 +258,26 @@ def swapped(what: str, own: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     return _traded(what, own, [*own][::-1])
 
 
-SHORT = 1 << 15
-"""Bytes that a connection takes although nobody reads yet."""
-
-
 def _traded(
     what: str, out: Mapping[int, np.ndarray], sources: Sequence[int]
 ) -> dict[int, np.ndarray]:
-    """Send and hear in these orders, at the same time unless all is short."""
-    if all(x.nbytes <= SHORT for x in out.values()):
-        for other, x in out.items():
-            send(other, what, x)
-        return {source: receive(source, what)[0] for source in sources}
-    failed: list[Exception] = []
-    sending = threading.Thread(target=_sent_to, args=(out, what, failed))
-    sending.start()
-    found = {source: receive(source, what)[0] for source in sources}
-    sending.join()
-    if failed:
-        raise failed[0]
-    return found
-
-
-def _sent_to(out: Mapping[int, np.ndarray], what: str, failed: list[Exception]) -> None:
-    try:
-        for other, x in out.items():
-            send(other, what, x)
-    except Exception as error:
-        failed.append(error)
+    """Send, then hear, in these orders."""
+    for other, x in out.items():
+        send(other, what, x)
+    return {source: receive(source, what)[0] for source in sources}
 
 
 def total(what: str, own: Array) -> Array:
     """The sum over all processes, the same to the last bit in each."""
-    return own if alone() else np.asarray(sum(gathered(what, own)))
+    return coming_total(what, own)()
+
+
+def coming_total(what: str, own: Array) -> Callable[[], Array]:
+    """The same, on its way while there is other work."""
+    if alone():
+        return lambda: own
+    coming = Coming(what, own)
+    return lambda: np.asarray(sum(coming.heard()))
 
 
 def largest(what: str, own: float) -> float:
