@@ -63,11 +63,12 @@ class Share:
 
     def bytes(self, iterations: int, sums: int = 2) -> int:
         """What all processes send for a solution after so many iterations that take so many sums
-        each: what neighbours add to common rows, and the sums."""
+        each: what neighbours add to common rows, and the sums. (Products are one ahead in LSQR and
+        LSMR, and the residuals take another.)"""
         number = processes.number()
         halos = int(processes.total("halo", np.array([self.halo.bytes()]))[0])
         told = number * (sums * (iterations + 1) + 3)
-        return (iterations + 1) * halos + 8 * (number - 1) * told
+        return (iterations + 2) * halos + 8 * (number - 1) * told
 
 
 def share_of(
