@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.linalg import shared_matrix
 from tessella.machine import processes
 from tessella.machine.launch import launch
 
@@ -72,7 +73,10 @@ LEVELS = {
 
 @cache
 def factored():
-    return ts.factor(flow(), solver=ts.LSQR(**STEPS), **CHOICES)
+    """In several processes common rows are on their way while the others are filled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_matrix, "WORTHWHILE", 1)
+        return ts.factor(flow(), solver=ts.LSQR(**STEPS), **CHOICES)
 
 
 CASES = {
@@ -188,6 +192,8 @@ def main(what, folder):
     ts.distributed()
     values = {}
     if what == "processes":
+        inner = [len(part.groups) for part in factored().ready.state._parts][1]
+        assert processes.largest("inner", inner) > 0
         check_sums()
         refused()
         values["bytes"] = bytes_sent()

@@ -98,18 +98,27 @@ class Halo:
         return np.unique(np.concatenate([none, *self.places.values()]))
 
     def added(self, own: AnyArray) -> Array:
-        """A vector of rows from what the blocks of every process add to it: in the order of the
+        """A vector of rows from what the blocks of every process add to it."""
+        filled = np.array(own)
+        return self.coming(filled)(filled)
+
+    def coming(self, own: Array) -> Callable[[Array], Array]:
+        """The same while there is other work: common rows are complete and go to the others; what
+        is called with all rows, once these are complete too, adds what came: in the order of the
         processes, so that all find the same."""
-        own = np.asarray(own)
-        theirs = processes.swapped("halo", {q: own[at] for q, at in self.places.items()})
-        parts = {q: (self.places[q], part) for q, part in theirs.items()}
-        parts[processes.index()] = self.common, own[self.common]
-        found = own.copy()
-        found[self.common] = 0.0
-        for q in sorted(parts):
-            at, part = parts[q]
-            found[at] += part
-        return found
+        coming = processes.coming_swapped("halo", {q: own[at] for q, at in self.places.items()})
+        here = self.common, own[self.common]
+
+        def added(found: Array) -> Array:
+            parts = {q: (self.places[q], part) for q, part in coming.heard().items()}
+            parts[processes.index()] = here
+            found[self.common] = 0.0
+            for q in sorted(parts):
+                at, part = parts[q]
+                found[at] += part
+            return found
+
+        return added
 
     def row_dot(self, u: Array, w: Array) -> np.float64:
         return _total(self._own_dot(u, w))()

@@ -206,31 +206,36 @@ def receive(source: int, what: str) -> list[np.ndarray]:
 
 def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     """The arrays of all processes, in their order."""
+    return _coming_from_all(what, own)()
+
+
+def _coming_from_all(what: str, own: np.ndarray) -> Callable[[], list[np.ndarray]]:
     if alone():
-        return [own]
-    return Coming(what, own).heard()
+        return lambda: [own]
+    assert _Here.wire is not None
+    me, number = _Here.index, _Here.number
+    ring = [(me + k) % number for k in range(1, number)]
+    _Here.wire.send(ring, what, [own])
+    coming = Coming(what, ring[::-1])
+    return lambda: [own if i == me else coming.heard()[i] for i in range(number)]
 
 
 class Coming:
-    """The arrays of all processes, on their way to all: they arrive while there is other work, and
+    """Arrays of some processes that are on their way: they arrive while there is other work, and
     whoever receives anything else hears them first."""
 
-    def __init__(self, what: str, own: np.ndarray) -> None:
-        assert _Here.wire is not None
-        self.what, self.found = what, {_Here.index: own}
-        ring = [(_Here.index + k) % _Here.number for k in range(1, _Here.number)]
-        self._awaited = ring[::-1]
-        _Here.wire.send(ring, what, [own])
+    def __init__(self, what: str, sources: Sequence[int]) -> None:
+        self.what, self.sources = what, sources
+        self.found: dict[int, np.ndarray] = {}
         _Here.coming.append(self)
 
-    def heard(self) -> list[np.ndarray]:
-        """In the order of the processes."""
+    def heard(self) -> dict[int, np.ndarray]:
         _hear_all_coming()
-        return [self.found[i] for i in sorted(self.found)]
+        return self.found
 
     def hear(self) -> None:
         assert _Here.wire is not None
-        for source in self._awaited:
+        for source in self.sources:
             self.found[source] = _Here.wire.receive(source, self.what)[0]
 
 
@@ -249,22 +254,22 @@ def exchanged(
     """
     own = team.index(_Here.index)
     ring = [team[(own + k) % len(team)] for k in range(1, len(team))]
-    to = {other: out[other] for other in ring if other in out}
-    return _traded(what, to, [other for other in reversed(ring) if other in sources])
+    for other in ring:
+        if other in out:
+            send(other, what, out[other])
+    return Coming(what, [other for other in reversed(ring) if other in sources]).heard()
 
 
 def swapped(what: str, own: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Arrays for some other processes against theirs, which they send at the same time."""
-    return _traded(what, own, [*own][::-1])
+    return coming_swapped(what, own).heard()
 
 
-def _traded(
-    what: str, out: Mapping[int, np.ndarray], sources: Sequence[int]
-) -> dict[int, np.ndarray]:
-    """Send, then hear, in these orders."""
-    for other, x in out.items():
+def coming_swapped(what: str, own: Mapping[int, np.ndarray]) -> Coming:
+    """The same, on their way while there is other work."""
+    for other, x in own.items():
         send(other, what, x)
-    return {source: receive(source, what)[0] for source in sources}
+    return Coming(what, [*own][::-1])
 
 
 def total(what: str, own: Array) -> Array:
@@ -274,10 +279,8 @@ def total(what: str, own: Array) -> Array:
 
 def coming_total(what: str, own: Array) -> Callable[[], Array]:
     """The same, on its way while there is other work."""
-    if alone():
-        return lambda: own
-    coming = Coming(what, own)
-    return lambda: np.asarray(sum(coming.heard()))
+    coming = _coming_from_all(what, own)
+    return lambda: own if alone() else np.asarray(sum(coming()))
 
 
 def largest(what: str, own: float) -> float:
