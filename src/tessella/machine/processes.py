@@ -217,7 +217,12 @@ def _coming_from_all(what: str, own: np.ndarray) -> Callable[[], list[np.ndarray
     ring = [(me + k) % number for k in range(1, number)]
     _Here.wire.send(ring, what, [own])
     coming = Coming(what, ring[::-1])
-    return lambda: [own if i == me else coming.heard()[i] for i in range(number)]
+
+    def heard() -> list[np.ndarray]:
+        found = {**coming.heard(), me: own}
+        return [found[i] for i in range(number)]
+
+    return heard
 
 
 class Coming:
