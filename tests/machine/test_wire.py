@@ -50,11 +50,42 @@ def met_by(count):
 def test_arrays_arrive_as_they_were_and_are_counted():
     sent = [np.arange(12.0).reshape(3, 4)[:, ::2], np.zeros((0, 5)), np.array([7], dtype=np.uint8)]
     with met_by(2) as (first, second):
-        first.send(1, "numbers", sent)
+        first.send([1], "numbers", sent)
         for x, y in zip(sent, second.receive(0, "numbers"), strict=True):
             assert x.dtype == y.dtype
             np.testing.assert_array_equal(x, y)
         assert (first.sent, second.sent) == (8 * 6 + 1, 0)
+
+
+def test_all_may_send_much_before_anybody_receives():
+    """To the next one and to the one after that, who wait for others at the same time."""
+    much = [np.arange(1 << 19) + 0.5, np.zeros(3)]
+
+    def one(wire):
+        for k in (1, 2, 3):
+            wire.send([(wire.index + k) % 4], "much", [x + wire.index for x in much])
+        for k in (1, 2, 3):
+            source = (wire.index + k) % 4
+            for x, y in zip(much, wire.receive(source, "much"), strict=True):
+                np.testing.assert_array_equal(x + source, y)
+        return wire.waits
+
+    with met_by(4) as wires, ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(one, wires, timeout=60)) == [None] * 4
+
+
+def test_who_has_left_does_not_disturb_the_others():
+    """Nor is what it said before lost."""
+    with met_by(3) as (first, second, third):
+        third.send([0, 1], "last", [np.ones(2)])
+        third.close()
+        with ThreadPoolExecutor(1) as pool:
+            later = pool.submit(first.receive, 1, "numbers")
+            time.sleep(0.1)
+            second.send([0], "numbers", [np.arange(3)])
+            np.testing.assert_array_equal(later.result(10)[0], np.arange(3))
+        for wire in (first, second):
+            np.testing.assert_array_equal(wire.receive(2, "last")[0], np.ones(2))
 
 
 def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
@@ -67,14 +98,14 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
 
     def late():
         found, watch = met(address, 2, 1, "the same", 10.0)
-        found.send(0, "early", [np.ones(3)])
+        found.send([0], "early", [np.ones(3)])
         return watch
 
     monkeypatch.setattr("tessella.machine.wire._received", slowly)
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(late)
         first, watch = met(address, 2, 0, "the same", 10.0)
-        watch.wire.ends[1].settimeout(5)
+        watch.wire.others[1].socket.settimeout(5)
         np.testing.assert_array_equal(first.receive(1, "early")[0], np.ones(3))
         every = watch, other.result()
         for one in every:
@@ -85,7 +116,7 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
 
 def test_processes_at_different_places_are_named():
     with met_by(3) as (_, second, third):
-        second.send(2, "maps", [np.zeros(1)])
+        second.send([2], "maps", [np.zeros(1)])
         with pytest.raises(ProcessLostError, match="process 1 is at 'maps' while process 2 is at"):
             third.receive(1, "up")
 

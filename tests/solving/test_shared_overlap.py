@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.linalg import shared_matrix
 from tessella.machine import processes
 from tessella.machine.launch import launch
 
@@ -72,7 +73,10 @@ LEVELS = {
 
 @cache
 def factored():
-    return ts.factor(flow(), solver=ts.LSQR(**STEPS), **CHOICES)
+    """In several processes common rows are on their way while the others are filled."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(shared_matrix, "WORTHWHILE", 1)
+        return ts.factor(flow(), solver=ts.LSQR(**STEPS), **CHOICES)
 
 
 CASES = {
@@ -167,6 +171,19 @@ def bytes_sent():
     return factored().ready.share.bytes(STEPS["max_iterations"]), int(counted[1].replace(",", ""))
 
 
+def check_sums():
+    """On their way while more is exchanged than sockets hold, and the same to the last bit."""
+    me, every = processes.index(), range(processes.number())
+    parts = np.random.default_rng(2).standard_normal((len(every), 5))
+    first = processes.coming_total("first", parts[me])
+    second = processes.coming_total("second", 2.0 * parts[me])
+    much = {q: np.full(1 << 19, 10.0 * me + q) for q in every if q != me}
+    for q, got in processes.swapped("much", much).items():
+        assert got.shape == (1 << 19,) and np.all(got == 10 * q + me)
+    np.testing.assert_array_equal(second(), sum(2.0 * parts))
+    np.testing.assert_array_equal(first(), sum(parts))
+
+
 def run(number, *arguments):
     return launch(number, [sys.executable, __file__, *map(str, arguments)], most=1)
 
@@ -175,6 +192,9 @@ def main(what, folder):
     ts.distributed()
     values = {}
     if what == "processes":
+        inner = [len(part.groups) for part in factored().ready.state._parts][1]
+        assert processes.largest("inner", inner) > 0
+        check_sums()
         refused()
         values["bytes"] = bytes_sent()
     for name in CASES if what == "processes" else SPREAD:

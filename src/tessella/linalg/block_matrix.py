@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -54,6 +54,17 @@ class Group(NamedTuple):
     level: int = 0
     coarse: bool = False
 
+    def some(self, which: np.ndarray) -> Group:
+        """A group of some of its blocks."""
+        return self._replace(
+            values=some(self.values, which),
+            rows=some(self.rows, which),
+            columns=some(self.columns, which),
+            heights=self.heights[which],
+            widths=self.widths[which],
+            positions=None if self.positions is None else self.positions[which],
+        )
+
 
 class Lookup(NamedTuple):
     """Places of every row's (column's) entries in the flattened blocks, (most, n); -1 is none."""
@@ -78,6 +89,8 @@ class BlockMatrix:
     groups: tuple[Group, ...]
     shape: tuple[int, int]
     lookup: Lookup | None = None
+
+    ahead: ClassVar[bool] = False
 
     @property
     def vectors(self) -> Whole:
@@ -237,16 +250,7 @@ class BlockMatrix:
             if len(tall) == len(g.heights):
                 groups.append(g)
             elif len(tall):
-                groups.append(
-                    g._replace(
-                        values=some(g.values, tall),
-                        rows=some(g.rows, tall),
-                        columns=some(g.columns, tall),
-                        heights=g.heights[tall],
-                        widths=g.widths[tall],
-                        positions=None if g.positions is None else g.positions[tall],
-                    )
-                )
+                groups.append(g.some(tall))
         return BlockMatrix(tuple(groups), self.shape)
 
     def levels(self) -> np.ndarray:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import jax
@@ -27,6 +28,11 @@ class SharedMatrix:
     vectors: Halo | MeshHalo
 
     @property
+    def ahead(self) -> bool:
+        """Whether sums are on their way while products are made."""
+        return self.vectors.shared
+
+    @property
     def shape(self) -> tuple[int, int]:
         return self.own.shape
 
@@ -44,15 +50,58 @@ class SharedMatrix:
     def with_groups(self, groups: tuple[Group, ...]) -> SharedMatrix:
         return replace(self, own=self.own.with_groups(groups))
 
+    @cached_property
+    def _parts(self) -> tuple[BlockMatrix, BlockMatrix]:
+        """The groups that fill common rows, and those that do not."""
+        assert isinstance(self.vectors, Halo)
+        border = [bool(_fill(g, self.vectors.common).any()) for g in self.groups]
+        first, second = (
+            tuple(g for g, at in zip(self.groups, border, strict=True) if at is own)
+            for own in (True, False)
+        )
+        return self.own.with_groups(first), self.own.with_groups(second)
+
     def matvec(self, v: AnyArray) -> AnyArray:
-        """M v."""
-        filled: Any = self.own.compiled_matvec(v) if self.groups else np.zeros(self.shape[0])
-        return self.vectors.added(filled)
+        """M v. Common rows are filled first, and on their way while the others are."""
+        if isinstance(self.vectors, MeshHalo):
+            return self.vectors.added(self.own.compiled_matvec(v))
+        border, inner = self._parts
+        filled = _product(border, v)
+        added = self.vectors.coming(filled)
+        return added(filled + _product(inner, v) if inner.groups else filled.copy())
 
     def rmatvec(self, u: AnyArray) -> AnyArray:
         """M^T u."""
         found = self.own.compiled_rmatvec(u)
         return np.asarray(found) if isinstance(u, np.ndarray) else found
+
+
+def _product(M: BlockMatrix, v: AnyArray) -> Array:
+    found: Any = M.compiled_matvec(v) if M.groups else np.zeros(M.shape[0])
+    return np.asarray(found)
+
+
+def _fill(group: Group, rows: np.ndarray) -> np.ndarray:
+    """Which blocks of a group fill some of the rows."""
+    own = np.asarray(group.rows)
+    real = np.arange(own.shape[1]) < group.heights[:, None]
+    return np.any(np.isin(own, rows) & real, axis=1)
+
+
+WORTHWHILE = 1_000_000
+"""Entries of a group whose product takes longer than a message."""
+
+
+def bordered(groups: Sequence[Group], common: np.ndarray) -> tuple[Group, ...]:
+    """Blocks that fill common rows in groups of their own, where that is worthwhile."""
+    found: list[Group] = []
+    for group in groups:
+        border = _fill(group, common)
+        if group.values.size < WORTHWHILE or border.all() or not border.any():
+            found.append(group)
+        else:
+            found += [group.some(np.flatnonzero(which)) for which in (border, ~border)]
+    return tuple(found)
 
 
 def halved(places: Array, number: int) -> np.ndarray:

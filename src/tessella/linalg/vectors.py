@@ -7,6 +7,7 @@ so that M^T u needs nobody; after M v each sends the others what its own blocks 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any, ClassVar, Protocol
@@ -30,6 +31,12 @@ class Vectors(Protocol):
 
     def column_norm(self, v: Any, /) -> Any: ...
 
+    def coming_row_norm(self, u: Any, /) -> Callable[[], Any]:
+        """On its way while there is other work, if it comes from several."""
+        ...
+
+    def coming_column_norm(self, v: Any, /) -> Callable[[], Any]: ...
+
     def row_dot(self, u: Any, w: Any, /) -> Any: ...
 
     def column_dot(self, v: Any, w: Any, /) -> Any: ...
@@ -48,6 +55,11 @@ class Whole:
         return namespace(u).linalg.norm(u)
 
     column_norm = row_norm
+
+    def coming_row_norm(self, u: AnyArray) -> Callable[[], AnyArray]:
+        return partial(self.row_norm, u)
+
+    coming_column_norm = coming_row_norm
 
     def row_dot(self, u: AnyArray, w: AnyArray) -> AnyArray:
         return u @ w
@@ -86,30 +98,51 @@ class Halo:
         return np.unique(np.concatenate([none, *self.places.values()]))
 
     def added(self, own: AnyArray) -> Array:
-        """A vector of rows from what the blocks of every process add to it: in the order of the
+        """A vector of rows from what the blocks of every process add to it."""
+        filled = np.array(own)
+        return self.coming(filled)(filled)
+
+    def coming(self, own: Array) -> Callable[[Array], Array]:
+        """The same while there is other work: common rows are complete and go to the others; what
+        is called with all rows, once these are complete too, adds what came: in the order of the
         processes, so that all find the same."""
-        own = np.asarray(own)
-        theirs = processes.swapped("halo", {q: own[at] for q, at in self.places.items()})
-        parts = {q: (self.places[q], part) for q, part in theirs.items()}
-        parts[processes.index()] = self.common, own[self.common]
-        found = own.copy()
-        found[self.common] = 0.0
-        for q in sorted(parts):
-            at, part = parts[q]
-            found[at] += part
-        return found
+        coming = processes.coming_swapped("halo", {q: own[at] for q, at in self.places.items()})
+        here = self.common, own[self.common]
+
+        def added(found: Array) -> Array:
+            parts = {q: (self.places[q], part) for q, part in coming.heard().items()}
+            parts[processes.index()] = here
+            found[self.common] = 0.0
+            for q in sorted(parts):
+                at, part = parts[q]
+                found[at] += part
+            return found
+
+        return added
 
     def row_dot(self, u: Array, w: Array) -> np.float64:
-        return np.float64(processes.total("sums", np.array((self.counted * u) @ w)))
+        return _total(self._own_dot(u, w))()
 
     def column_dot(self, v: Array, w: Array) -> np.float64:
-        return np.float64(processes.total("sums", np.array(v @ w)))
+        return _total(v @ w)()
 
     def row_norm(self, u: Array) -> np.float64:
-        return np.sqrt(self.row_dot(u, u))
+        return self.coming_row_norm(u)()
 
     def column_norm(self, v: Array) -> np.float64:
-        return np.sqrt(self.column_dot(v, v))
+        return self.coming_column_norm(v)()
+
+    def coming_row_norm(self, u: Array) -> Callable[[], np.float64]:
+        squares = _total(self._own_dot(u, u))
+        return lambda: np.sqrt(squares())
+
+    def coming_column_norm(self, v: Array) -> Callable[[], np.float64]:
+        squares = _total(v @ v)
+        return lambda: np.sqrt(squares())
+
+    def _own_dot(self, u: Array, w: Array) -> Any:
+        """Of the rows that count here."""
+        return (self.counted * u) @ w
 
     def largest(self, b: Array) -> float:
         return processes.largest("largest", float(np.abs(b).max(initial=0.0)))
@@ -117,6 +150,12 @@ class Halo:
     def bytes(self) -> int:
         """What this process sends for one vector of rows."""
         return 8 * sum(len(at) for at in self.places.values())
+
+
+def _total(own: Any) -> Callable[[], np.float64]:
+    """Of a number over all processes."""
+    coming = processes.coming_total("sums", np.array(own))
+    return lambda: np.float64(coming())
 
 
 AXIS = "devices"
@@ -164,6 +203,12 @@ class MeshHalo:
 
     def column_norm(self, v: jax.Array) -> jax.Array:
         return jnp.sqrt(self.column_dot(v, v))
+
+    def coming_row_norm(self, u: jax.Array) -> Callable[[], jax.Array]:
+        return partial(self.row_norm, u)
+
+    def coming_column_norm(self, v: jax.Array) -> Callable[[], jax.Array]:
+        return partial(self.column_norm, v)
 
     def largest(self, b: Array) -> float:
         raise NotImplementedError("a right-hand side is whole where a solve begins")

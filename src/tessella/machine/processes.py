@@ -12,10 +12,10 @@ import json
 import os
 import re
 import sys
-import threading
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
+from typing import ClassVar
 
 import jax
 import numpy as np
@@ -35,6 +35,7 @@ class _Here:
     wire: Wire | None = None
     watch: Watch | None = None
     apart = 0
+    coming: ClassVar[list[Coming]] = []
 
 
 def distributed(
@@ -194,22 +195,58 @@ def sent_bytes() -> int:
 def send(to: int, what: str, *arrays: np.ndarray) -> None:
     """Arrays to another process, which must ask for `what`."""
     assert _Here.wire is not None
-    _Here.wire.send(to, what, arrays)
+    _Here.wire.send([to], what, arrays)
 
 
 def receive(source: int, what: str) -> list[np.ndarray]:
     assert _Here.wire is not None
+    _hear_all_coming()
     return _Here.wire.receive(source, what)
 
 
 def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     """The arrays of all processes, in their order."""
+    return _coming_from_all(what, own)()
+
+
+def _coming_from_all(what: str, own: np.ndarray) -> Callable[[], list[np.ndarray]]:
     if alone():
-        return [own]
-    every = range(_Here.number)
-    others = [i for i in every if i != _Here.index]
-    found = exchanged(what, every, dict.fromkeys(others, own), others)
-    return [{**found, _Here.index: own}[i] for i in every]
+        return lambda: [own]
+    assert _Here.wire is not None
+    me, number = _Here.index, _Here.number
+    ring = [(me + k) % number for k in range(1, number)]
+    _Here.wire.send(ring, what, [own])
+    coming = Coming(what, ring[::-1])
+
+    def heard() -> list[np.ndarray]:
+        found = {**coming.heard(), me: own}
+        return [found[i] for i in range(number)]
+
+    return heard
+
+
+class Coming:
+    """Arrays of some processes that are on their way: they arrive while there is other work, and
+    whoever receives anything else hears them first."""
+
+    def __init__(self, what: str, sources: Sequence[int]) -> None:
+        self.what, self.sources = what, sources
+        self.found: dict[int, np.ndarray] = {}
+        _Here.coming.append(self)
+
+    def heard(self) -> dict[int, np.ndarray]:
+        _hear_all_coming()
+        return self.found
+
+    def hear(self) -> None:
+        assert _Here.wire is not None
+        for source in self.sources:
+            self.found[source] = _Here.wire.receive(source, self.what)[0]
+
+
+def _hear_all_coming() -> None:
+    while _Here.coming:
+        _Here.coming.pop(0).hear()
 
 
 def exchanged(
@@ -218,52 +255,37 @@ def exchanged(
     """Arrays to some processes of a team, of which all take part, and those of some others.
 
     Everybody sends to the one k places further on and hears from the one k places before, k = 1,
-    2, ...: whoever waits in a round waits for one in an earlier round.
+    2, ..., so that not all send to the same one at the same time.
     """
     own = team.index(_Here.index)
     ring = [team[(own + k) % len(team)] for k in range(1, len(team))]
-    to = {other: out[other] for other in ring if other in out}
-    return _traded(what, to, [other for other in reversed(ring) if other in sources])
+    for other in ring:
+        if other in out:
+            send(other, what, out[other])
+    return Coming(what, [other for other in reversed(ring) if other in sources]).heard()
 
 
 def swapped(what: str, own: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
     """Arrays for some other processes against theirs, which they send at the same time."""
-    return _traded(what, own, [*own][::-1])
+    return coming_swapped(what, own).heard()
 
 
-SHORT = 1 << 15
-"""Bytes that a connection takes although nobody reads yet."""
-
-
-def _traded(
-    what: str, out: Mapping[int, np.ndarray], sources: Sequence[int]
-) -> dict[int, np.ndarray]:
-    """Send and hear in these orders, at the same time unless all is short."""
-    if all(x.nbytes <= SHORT for x in out.values()):
-        for other, x in out.items():
-            send(other, what, x)
-        return {source: receive(source, what)[0] for source in sources}
-    failed: list[Exception] = []
-    sending = threading.Thread(target=_sent_to, args=(out, what, failed))
-    sending.start()
-    found = {source: receive(source, what)[0] for source in sources}
-    sending.join()
-    if failed:
-        raise failed[0]
-    return found
-
-
-def _sent_to(out: Mapping[int, np.ndarray], what: str, failed: list[Exception]) -> None:
-    try:
-        for other, x in out.items():
-            send(other, what, x)
-    except Exception as error:
-        failed.append(error)
+def coming_swapped(what: str, own: Mapping[int, np.ndarray]) -> Coming:
+    """The same, on their way while there is other work."""
+    for other, x in own.items():
+        send(other, what, x)
+    return Coming(what, [*own][::-1])
 
 
 def total(what: str, own: Array) -> Array:
     """The sum over all processes, the same to the last bit in each."""
-    return own if alone() else np.asarray(sum(gathered(what, own)))
+    return coming_total(what, own)()
+
+
+def coming_total(what: str, own: Array) -> Callable[[], Array]:
+    """The same, on its way while there is other work."""
+    coming = _coming_from_all(what, own)
+    return lambda: own if alone() else np.asarray(sum(coming()))
 
 
 def largest(what: str, own: float) -> float:

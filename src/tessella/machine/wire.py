@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from tessella.machine.messages import Connection, pieces
+
 START = 300.0
 """Seconds that processes wait for each other at the start."""
 
@@ -75,68 +77,82 @@ class Lines:
 
 
 class Wire:
-    """Sockets to all other processes; `sent` counts the bytes of all arrays that left here."""
+    """Connections to all other processes; `sent` counts the bytes of all arrays that left here.
+
+    Whoever waits, to send or to receive, reads meanwhile whatever comes from anybody: so all may
+    send first and receive afterwards, however much it is.
+    """
 
     def __init__(self, index: int, ends: dict[int, socket.socket], watch: Watch) -> None:
-        self.index, self.ends, self.watch, self.sent = index, ends, watch, 0
-        self.asked = ""
-        """What this process asks for."""
+        self.index, self.watch, self.sent = index, watch, 0
+        self.others = {other: Connection(end) for other, end in ends.items()}
         self.waits: tuple[int, float] | None = None
         """For which process, and since when nothing came from it."""
         watch.wire = self
 
-    def send(self, to: int, what: str, arrays: Sequence[np.ndarray]) -> None:
+    def send(self, to: Sequence[int], what: str, arrays: Sequence[np.ndarray]) -> None:
+        """The same to some processes."""
         whole = [np.asarray(x, order="C") for x in arrays]
-        head = json.dumps([what, [[x.dtype.str, x.shape] for x in whole]]).encode()
-        try:
-            end = self.ends[to]
-            end.sendall(len(head).to_bytes(4, "little") + head)
-            for x in whole:
-                if x.nbytes:
-                    end.sendall(x.data.cast("B"))
-        except OSError:
-            raise self.watch.error(to, what) from None
-        self.sent += sum(x.nbytes for x in whole)
+        message = pieces(what, whole)
+        for number in to:
+            try:
+                for piece in message:
+                    self._push(number, piece)
+            except OSError:
+                raise self.watch.error(number, what) from None
+        self.sent += len(to) * sum(x.nbytes for x in whole)
+
+    def _push(self, to: int, piece: memoryview) -> None:
+        other = self.others[to]
+        start = other.send(piece)
+        while start < len(piece):
+            self._wait(to, [other.socket])
+            start += other.send(piece[start:])
 
     def receive(self, source: int, what: str) -> list[np.ndarray]:
-        self.asked = what
-        head = self._read(source, int.from_bytes(self._read(source, 4), "little"))
-        theirs, kinds = json.loads(head)
+        other = self.others[source]
+        while (head := other.head()) is None:
+            if not other.read():
+                self._hear(source, what)
+        theirs, kinds = head
         if theirs != what:
             raise ProcessLostError(
                 f"process {source} is at {theirs!r} while process {self.index} is at {what!r}: all "
                 f"processes must run the same script with the same numbers"
             )
-        found = []
-        for dtype, shape in kinds:
-            x = np.empty(shape, dtype)
-            if x.nbytes:
-                self._fill(source, x.data.cast("B"))
-            found.append(x)
+        found = [np.empty(shape, dtype) for dtype, shape in kinds]
+        for room in (x.data.cast("B") for x in found if x.nbytes):
+            start = 0
+            while start < len(room):
+                if not (got := other.fill(room[start:])):
+                    self._hear(source, what)
+                start += got
         return found
 
-    def _read(self, source: int, size: int) -> bytes:
-        found = bytearray(size)
-        self._fill(source, memoryview(found))
-        return bytes(found)
+    def _hear(self, source: int, what: str) -> None:
+        """Wait for more from a process, which must still be there."""
+        if not self.others[source].open:
+            raise self.watch.error(source, what)
+        self._wait(source)
 
-    def _fill(self, source: int, room: memoryview) -> None:
-        start, end = 0, self.ends[source]
-        while start < len(room):
-            self.waits = source, time.monotonic()
-            try:
-                got = end.recv_into(room[start:])
-            except OSError:
-                got = 0
-            if not got:
-                raise self.watch.error(source, self.asked)
-            start += got
+    def _wait(self, other: int, to_send: Sequence[socket.socket] = ()) -> None:
+        """Until a process takes more or says something; what comes from others is kept."""
+        since = time.monotonic()
+        own, known = self.others[other], {x.socket: x for x in self.others.values() if x.open}
+        while True:
+            self.waits = other, since
+            ready, free, _ = select.select([*known], to_send, [])
+            for end in ready:
+                known[end].read()
+            if free or own.socket in ready:
+                break
+            known = {end: one for end, one in known.items() if one.open}
         self.waits = None
 
     def close(self) -> None:
-        for end in self.ends.values():
+        for one in self.others.values():
             try:
-                end.shutdown(socket.SHUT_RDWR)
+                one.socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from tessella.geometry.box import Box
 from tessella.linalg.block_matrix import BlockMatrix
-from tessella.linalg.shared_matrix import halved
+from tessella.linalg.shared_matrix import bordered, halved
 from tessella.linalg.vectors import Halo
 from tessella.machine import processes
 from tessella.machine.arrays import Array, on_device
@@ -52,22 +52,22 @@ class Share:
         return self.owners[decomposition] == processes.index()
 
     def localised(self, M: BlockMatrix) -> BlockMatrix:
-        """A matrix of blocks of this process, with its columns numbered from 0."""
+        """A matrix of blocks of this process, with its columns numbered from 0, and those that fill
+        common rows in groups of their own."""
         own = self.own_columns
         number = np.zeros(M.shape[1], dtype=np.int32)
         number[own] = np.arange(len(own))
-        groups = tuple(
-            g._replace(columns=on_device(number[np.asarray(g.columns)])) for g in M.groups
-        )
-        return BlockMatrix(groups, (M.shape[0], len(own)))
+        groups = [g._replace(columns=on_device(number[np.asarray(g.columns)])) for g in M.groups]
+        return BlockMatrix(bordered(groups, self.halo.common), (M.shape[0], len(own)))
 
     def bytes(self, iterations: int, sums: int = 2) -> int:
         """What all processes send for a solution after so many iterations that take so many sums
-        each: what neighbours add to common rows, and the sums."""
+        each: what neighbours add to common rows, and the sums. (Products are one ahead in LSQR and
+        LSMR, and the residuals take another.)"""
         number = processes.number()
         halos = int(processes.total("halo", np.array([self.halo.bytes()]))[0])
         told = number * (sums * (iterations + 1) + 3)
-        return (iterations + 1) * halos + 8 * (number - 1) * told
+        return (iterations + 2) * halos + 8 * (number - 1) * told
 
 
 def share_of(

@@ -50,6 +50,8 @@ class Deflated:
     coarse: BlockMatrix | SharedMatrix | None
     factors: Factorisation | WideFactorisation | SharedCoarse | None
 
+    ahead: ClassVar[bool] = False
+
     @property
     def shape(self) -> tuple[int, int]:
         return self.fine.shape

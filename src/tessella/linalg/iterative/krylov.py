@@ -21,7 +21,10 @@ from tessella.machine.arrays import namespace
 
 
 class Products(Protocol):
-    """A matrix as these methods know it."""
+    """A matrix as these methods know it; `ahead` if A v can be found while |v| is on its way."""
+
+    @property
+    def ahead(self) -> bool: ...
 
     def matvec(self, v: jax.Array, /) -> jax.Array: ...
 
@@ -35,12 +38,13 @@ class _Bidiagonal(NamedTuple):
     """Golub and Kahan: A V = U B with lower bidiagonal B; alpha and beta are its newest entries.
 
     u and v are the newest columns of U and V times beta and alpha: who uses them divides, so that
-    no pass over them is spent on scaling.
+    no pass over them is spent on scaling. `ahead` is A v if that is found already.
     """
 
     u: jax.Array
     v: jax.Array
     alpha: jax.Array
+    ahead: jax.Array | None
     beta: jax.Array
     norm_A: jax.Array
 
@@ -97,16 +101,27 @@ def _rotation(a: jax.Array, b: jax.Array) -> tuple[jax.Array, jax.Array, jax.Arr
 def _bidiagonal_begin(A: Products, b: jax.Array) -> _Bidiagonal:
     beta = A.vectors.row_norm(b)
     v = A.rmatvec(b) * _inverse(beta)
-    return _Bidiagonal(b, v, A.vectors.column_norm(v), beta, namespace(b).zeros(()))
+    return _Bidiagonal(b, v, *_measured(A, v), beta, namespace(b).zeros(()))
 
 
 def _bidiagonal_step(A: Products, s: _Bidiagonal) -> _Bidiagonal:
+    """A sum over processes is on its way while the next product is made."""
     over_alpha = _inverse(s.alpha)
-    u = A.matvec(s.v) * over_alpha - (s.alpha * _inverse(s.beta)) * s.u
-    beta = A.vectors.row_norm(u)
+    forward = A.matvec(s.v) if s.ahead is None else s.ahead
+    u = forward * over_alpha - (s.alpha * _inverse(s.beta)) * s.u
+    coming = A.vectors.coming_row_norm(u)
+    back = A.rmatvec(u)
+    beta = coming()
     norm_A = namespace(beta).sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
-    v = A.rmatvec(u) * _inverse(beta) - (beta * over_alpha) * s.v
-    return _Bidiagonal(u, v, A.vectors.column_norm(v), beta, norm_A)
+    v = back * _inverse(beta) - (beta * over_alpha) * s.v
+    return _Bidiagonal(u, v, *_measured(A, v), beta, norm_A)
+
+
+def _measured(A: Products, v: jax.Array) -> tuple[jax.Array, jax.Array | None]:
+    """|v|, and A v if there is time for it until |v| is known."""
+    coming = A.vectors.coming_column_norm(v)
+    ahead = A.matvec(v) if A.ahead else None
+    return coming(), ahead
 
 
 def lsqr_begin(A: Products, b: jax.Array) -> Iterate[Lsqr]:
