@@ -58,10 +58,18 @@ def marched(**kept):
     return ts.march(rod(), slabs=3, subdomains=(4, 1), **CELLS, **kept)(AT * [1, 0.3])
 
 
+def back(problem):
+    """Of the transposed system, of which every process has its own rows, a number for each of two
+    right-hand sides."""
+    factored = ts.factor(problem, subdomains=4, **CELLS)
+    a = np.random.default_rng(1).standard_normal((2, factored.parts.basis.columns))
+    rows = factored.ready.transposed(a)
+    return processes.total("back", rows @ (1 + factored.ready.system.right))
+
+
 def solved():
     """What is compared."""
     factored = ts.factor(varying(), subdomains=4, **CELLS)
-    back = np.random.default_rng(1).standard_normal((2, factored.parts.basis.columns))
     return {
         "merged": ts.solve(varying(), subdomains=(5, 4), estimate=False, **CELLS)(AT),
         "exchanged": ts.solve(varying(), subdomains=(3, 2), solver="exchange", **CELLS)(AT),
@@ -70,7 +78,8 @@ def solved():
         "refined": ts.solve(varying(), tol=1e-3)(AT),
         "marched": marched(),
         "several": np.stack([np.asarray(u(AT)) for u in factored.solve(rhs=[1.0, source])]),
-        "transposed": factored.ready.transposed(back),
+        "transposed": back(varying()),
+        "transposed sums": back(closed()),
     }
 
 

@@ -1,0 +1,118 @@
+"""Where statements have their rows: cells with the same slot, and which of them a process has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from tessella.cells.draw import Slot, placed
+from tessella.cells.sizes import Mask
+from tessella.geometry.lattice import Gridded, gridded
+from tessella.machine import processes
+from tessella.machine.arrays import Array
+
+
+class Place(NamedTuple):
+    """Cells that have a statement's rows at the same slot, its points' share of a cell's volume
+    (members,) per unit of slot weight, and the normals there if it is on a boundary.
+
+    grid  cells along every axis and points of each, where all of them fill a grid
+    """
+
+    slot: Slot
+    members: np.ndarray
+    measure: Array
+    normals: Array | None = None
+    axis: int | None = None
+    grid: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+    @property
+    def height(self) -> int:
+        """The number of all points."""
+        return len(self.members) * len(self.slot)
+
+    def of(self, chosen: Mask) -> Place:
+        """Some of its members only, (members,); those that fill a box fill a grid again."""
+        grid = None
+        if self.grid is not None and chosen.any():
+            at = np.stack(np.unravel_index(np.flatnonzero(chosen), self.grid[0]))
+            boxes = tuple((np.ptp(at, axis=1) + 1).tolist())
+            grid = (boxes, self.grid[1]) if math.prod(boxes) == at.shape[1] else None
+        return self._replace(members=self.members[chosen], measure=self.measure[chosen], grid=grid)
+
+
+class Where(NamedTuple):
+    """The places of a statement in the cells of this process, their points and the normals there.
+
+    guest  a cell with a place of it, whoever has that cell
+    Points that others have more of are filled up, so that all call a function with as many.
+    """
+
+    places: list[Place]
+    guest: Place
+    x: Array
+    normals: Array | None
+
+    @property
+    def height(self) -> int:
+        """The number of points of its places."""
+        return sum(place.height for place in self.places)
+
+
+class Points:
+    """The points of cells with these centres and half widths; of several processes each has those
+    of its own cells (`mine`)."""
+
+    def __init__(self, centres: Array, half_widths: Array, mine: Mask | None) -> None:
+        self.centres, self.half_widths, self.mine = centres, half_widths, mine
+
+    def of(self, places: Sequence[Place]) -> Array:
+        """All points of the places, one after the other."""
+        found = [placed(p.slot.points, self.centres[p.members], self.half_widths[p.members])
+                 for p in places]  # fmt: skip
+        every = [x.reshape(-1, x.shape[2]) for x in found]
+        if len(places) == 1 and places[0].grid is not None:
+            return gridded(every[0], *places[0].grid)
+        return np.concatenate(every)
+
+    def normals(self, places: Sequence[Place]) -> Array | None:
+        found = [np.tile(p.normals, (len(p.members), 1)) for p in places if p.normals is not None]
+        return np.concatenate(found) if found else None
+
+    def where(self, places: Sequence[Place]) -> Where:
+        """Which of the places are in cells of this process, and their points. A function may be a
+        solution in parts, which all call together and equally often: so all have as many points,
+        and whoever has none has those of another."""
+        first = places[0]
+        guest = Place(first.slot, first.members[:1], first.measure[:1], first.normals, first.axis)
+        if self.mine is None:
+            return Where(list(places), guest, self.of(places), self.normals(places))
+        own = [(place, self.mine[place.members]) for place in places]
+        mine = [place.of(chosen) for place, chosen in own if chosen.any()]
+        x, normals = self.of(mine or [guest]), self.normals(mine or [guest])
+        sizes = np.stack(
+            processes.gathered("points", np.array([len(x), isinstance(x, Gridded)], dtype=float))
+        )
+        if not (sizes[:, 1].all() and (sizes[:, 0] == len(x)).all()):
+            missing = ((0, int(sizes[:, 0].max()) - len(x)), (0, 0))
+            x = np.pad(np.asarray(x), missing, mode="edge")
+            normals = None if normals is None else np.pad(normals, missing, mode="edge")
+        return Where(mine, guest, x, normals)
+
+    def some(self, places: Sequence[Place], numbers: np.ndarray) -> tuple[Array, Array | None]:
+        """Of the points of all places those with these numbers, and the normals there, whoever has
+        them."""
+        ends = np.cumsum([place.height for place in places])
+        which = np.searchsorted(ends, numbers, side="right")
+        points, normals = [], []
+        for k in np.unique(which).tolist():
+            place, mine = places[k], numbers[which == k] - (ends[k] - places[k].height)
+            cell, at = np.divmod(mine, len(place.slot))
+            cell, z = place.members[cell], place.slot.points[at]
+            points.append(placed(z[:, None], self.centres[cell], self.half_widths[cell])[:, 0])
+            if place.normals is not None:
+                normals.append(place.normals[at])
+        return np.concatenate(points), np.concatenate(normals) if normals else None
