@@ -100,11 +100,11 @@ def integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> Su
     problem = stating.problem
     parts, lifted = [], 0.0
     where = stating.points.where(cells.sums(SUM_POINTS))
-    n, start = where.height, 0
+    start = 0
     with processes.in_unison("functions"):
         lift = problem.lift(condition.operator, where.x)
         found = [problem.symbol(condition.operator, where.x, None, f) for f in problem.fields]
-    symbols = [{alpha: c[:n] for alpha, c in own.items()} for own in found]
+    symbols = [{alpha: where.own(c) for alpha, c in own.items()} for own in found]
     for place in where.places:
         shape = (len(place.members), len(place.slot))
         here = slice(start, start + place.height)

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 from tessella.cells.draw import Slot, placed
 from tessella.cells.sizes import Mask
-from tessella.geometry.lattice import Gridded, gridded
+from tessella.geometry.lattice import gridded
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 
@@ -35,20 +34,21 @@ class Place(NamedTuple):
         return len(self.members) * len(self.slot)
 
     def of(self, chosen: Mask) -> Place:
-        """Some of its members only, (members,); those that fill a box fill a grid again."""
-        grid = None
-        if self.grid is not None and chosen.any():
-            at = np.stack(np.unravel_index(np.flatnonzero(chosen), self.grid[0]))
-            boxes = tuple((np.ptp(at, axis=1) + 1).tolist())
-            grid = (boxes, self.grid[1]) if math.prod(boxes) == at.shape[1] else None
-        return self._replace(members=self.members[chosen], measure=self.measure[chosen], grid=grid)
+        """Some of its members only, (members,)."""
+        return self._replace(members=self.members[chosen], measure=self.measure[chosen], grid=None)
+
+
+Values = TypeVar("Values", Array, Mask)
+
+SAMPLED = 16
+"""Points of every statement that all processes have, to compare what they state."""
 
 
 class Where(NamedTuple):
-    """The places of a statement in the cells of this process, their points and the normals there.
+    """The places of a statement in the cells of this process, their points and the normals there;
+    of several processes also some points that all have, and others until all have as many.
 
     guest  a cell with a place of it, whoever has that cell
-    Points that others have more of are filled up, so that all call a function with as many.
     """
 
     places: list[Place]
@@ -60,6 +60,14 @@ class Where(NamedTuple):
     def height(self) -> int:
         """The number of points of its places."""
         return sum(place.height for place in self.places)
+
+    def own(self, values: Values) -> Values:
+        """Of values at all points, those at its places."""
+        return values[: self.height]
+
+    def common(self, values: Array) -> Array:
+        """Those at points that all processes have."""
+        return values[self.height : self.height + SAMPLED]
 
 
 class Points:
@@ -85,22 +93,35 @@ class Points:
     def where(self, places: Sequence[Place]) -> Where:
         """Which of the places are in cells of this process, and their points. A function may be a
         solution in parts, which all call together and equally often: so all have as many points,
-        and whoever has none has those of another."""
+        and nobody has none."""
         first = places[0]
         guest = Place(first.slot, first.members[:1], first.measure[:1], first.normals, first.axis)
         if self.mine is None:
             return Where(list(places), guest, self.of(places), self.normals(places))
         own = [(place, self.mine[place.members]) for place in places]
         mine = [place.of(chosen) for place, chosen in own if chosen.any()]
-        x, normals = self.of(mine or [guest]), self.normals(mine or [guest])
-        sizes = np.stack(
-            processes.gathered("points", np.array([len(x), isinstance(x, Gridded)], dtype=float))
-        )
-        if not (sizes[:, 1].all() and (sizes[:, 0] == len(x)).all()):
-            missing = ((0, int(sizes[:, 0].max()) - len(x)), (0, 0))
-            x = np.pad(np.asarray(x), missing, mode="edge")
-            normals = None if normals is None else np.pad(normals, missing, mode="edge")
-        return Where(mine, guest, x, normals)
+        height = sum(place.height for place in places)
+        x, normals = self.some(places, np.linspace(0, height - 1, SAMPLED).astype(np.int64))
+        most = int(processes.largest("points", sum(place.height for place in mine) + SAMPLED))
+        if mine:
+            x = np.concatenate([np.asarray(self.of(mine)), x])
+            own_normals = self.normals(mine)
+            normals = None if normals is None else np.concatenate([own_normals, normals])
+        missing = ((0, most - len(x)), (0, 0))
+        normals = None if normals is None else np.pad(normals, missing, mode="edge")
+        return Where(mine, guest, np.pad(x, missing, mode="edge"), normals)
+
+    def numbers(self, places: Sequence[Place]) -> np.ndarray:
+        """Of all points of the places, which are in cells of this process."""
+        found, start = [], 0
+        for place in places:
+            chosen = np.arange(len(place.members))
+            if self.mine is not None:
+                chosen = np.flatnonzero(self.mine[place.members])
+            n = len(place.slot)
+            found.append((start + chosen[:, None] * n + np.arange(n)).ravel())
+            start += place.height
+        return np.concatenate(found)
 
     def some(self, places: Sequence[Place], numbers: np.ndarray) -> tuple[Array, Array | None]:
         """Of the points of all places those with these numbers, and the normals there, whoever has

@@ -138,6 +138,8 @@ class Stating:
         self.first_size = 0.0
         self.weights: dict[str, float] = {}
         self.said: list[Said] = []
+        self.compared: list[Array] = []
+        """What all processes must have found alike."""
 
     def total(self, own: Sequence[float]) -> list[float]:
         """Sums over all processes."""
@@ -155,16 +157,16 @@ class Stating:
         spoken = self.spoken(equation, where)
         inside = None
         if equation.where is not None:
-            inside = equation.holds(self.problem.domain, where.x)[: where.height]
+            inside = where.own(equation.holds(self.problem.domain, where.x))
         weight = self._equation_weight(equation, spoken, inside)
         self.weights[equation.name] = weight
         self.symbols.append(spoken.symbols)
         each = [np.full(len(p.members), weight) for p in where.places]
         return self.stated(equation, where, spoken, each, each, inside)
 
-    def sampled(self, step: int) -> list[Symbols]:
-        """The equations' coefficients at every so many points."""
-        return [[{a: c[::step] for a, c in one.items()} for one in own] for own in self.symbols]
+    def sampled(self, some: slice | Mask) -> list[Symbols]:
+        """The equations' coefficients at some points."""
+        return [[{a: c[some] for a, c in one.items()} for one in own] for own in self.symbols]
 
     def _equation_weight(self, equation: Equation, spoken: Spoken, inside: Mask | None) -> float:
         """As given, or 1 for the first equation and what makes the others as large as it."""
@@ -209,7 +211,7 @@ class Stating:
         own, spoken, chosen = where.places, self.spoken(condition, where), None
         if callable(condition.on):
             with processes.in_unison("functions"):
-                chosen = condition.chosen(where.x)[: where.height]
+                chosen = where.own(condition.chosen(where.x))
         whole = self._measure(own, chosen)
         if whole == 0:
             raise ValueError(
@@ -292,13 +294,17 @@ class Stating:
 
     def spoken(self, source: Statement, where: Where) -> Spoken:
         """What a statement says at these points; its functions are called once, at all of them."""
-        problem, n, at = self.problem, where.height, (where.x, where.normals)
+        problem, at = self.problem, (where.x, where.normals)
         with processes.in_unison("functions"):
             lift = problem.lift(source.operator, *at)
             given = source.values(*at) - lift
             symbols = [problem.symbol(source.operator, *at, field) for field in problem.fields]
-        own = [{alpha: c[:n] for alpha, c in symbol.items()} for symbol in symbols]
-        return Spoken(lift[:n], given[:n], own)
+        if self.mine is None:
+            return Spoken(lift, given, symbols)
+        tables = (given, *(c for symbol in symbols for c in symbol.values()))
+        self.compared += [where.common(x) for x in tables]
+        own = [{alpha: where.own(c) for alpha, c in symbol.items()} for symbol in symbols]
+        return Spoken(where.own(lift), where.own(given), own)
 
     def stated(
         self,

@@ -21,7 +21,7 @@ from tessella.cells.port import Port
 from tessella.cells.ports import Crossing, blown, ports_of, with_open
 from tessella.cells.rows import Asked, Said, Stating
 from tessella.cells.shaped import shaped_cells
-from tessella.cells.stated import fingerprint
+from tessella.cells.stated import compare, fingerprint, of_all
 from tessella.cells.tiled import Cells, cells_of
 from tessella.geometry.box import Box
 from tessella.machine import processes
@@ -240,6 +240,8 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
                 for p in cells.on(problem, name)
             ]  # fmt: skip
             asked += stating.condition(condition, places)
+    if stating.mine is not None:
+        compare(stating.compared)
     own = sum(part.h.size for part in asked if not part.quiet)
     system = CellSystem(
         problem, basis, cells, stating, along, tuple(asked), tuple(sums), *(opened or ports),
@@ -277,11 +279,13 @@ class _Equations:
         """What cells exchange, by the coefficients at some points of all cells."""
         stating, x, step = self.stating, self.where.x, max(1, self.cells.count // 4)
         if stating.mine is None:
-            known = stating.sampled(step)
+            known = stating.sampled(slice(None, None, step))
             return exchange(self.problem, x[::step], x, known, stating.typical)
-        numbers = np.arange(0, sum(place.height for place in self.places), step)
-        some, _ = stating.points.some(self.places, numbers)
-        return exchange(self.problem, some, x, None, stating.typical, shared=True)
+        numbers = stating.points.numbers(self.places)
+        here = numbers % step == 0
+        at, known = of_all(numbers[here], stating.sampled(here))
+        some, _ = stating.points.some(self.places, at)
+        return exchange(self.problem, some, x, known, stating.typical, shared=True)
 
 
 def _of_own(cells: Cells, parts: list[Asked]) -> list[Asked]:
