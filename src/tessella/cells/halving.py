@@ -4,9 +4,13 @@ which. Corners and faces decide, nothing else."""
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 import scipy.sparse
+
+FEW = 64
+"""Cells of a group that is remembered: there are many like it."""
 
 
 def owners(low: np.ndarray, high: np.ndarray, ends: np.ndarray, number: int) -> np.ndarray:
@@ -43,11 +47,22 @@ def first_halves(
 
 
 def halved(low: np.ndarray, high: np.ndarray, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Some cells, on both sides of a plane."""
+    """Some cells, on both sides of a plane; the same ones elsewhere are remembered."""
     if len(cells) == 1:
         return cells, cells[:0]
-    below, above = _halves(low[cells], high[cells])
+    a, b = low[cells], high[cells]
+    if len(cells) > FEW:
+        below, above = _halves(a, b)
+    else:
+        start = a.min(axis=0)
+        below, above = _known((a - start).tobytes(), (b - start).tobytes(), len(start))
     return cells[below], cells[above]
+
+
+@lru_cache(maxsize=4096)
+def _known(low: bytes, high: bytes, axes: int) -> tuple[np.ndarray, np.ndarray]:
+    a, b = (np.frombuffer(own, dtype=np.int64).reshape(-1, axes) for own in (low, high))
+    return _halves(a, b)
 
 
 def shared(owners: range) -> tuple[range, range]:

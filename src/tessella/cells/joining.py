@@ -296,26 +296,22 @@ class _Ordering:
         self._whole(owners)
         places = tuple(self.places[j] for j in range(len(self.low)))
         starts = stack_ports([f.up + f.down for f in self.faces])
-        ends = [self._ends(stage, starts) for stage in self.stages]
+        up = np.array([f.up for f in self.faces], dtype=np.int64)
+        ends = [self._ends(stage, starts, up) for stage in self.stages]
         taken, given = ([one and one[k] for one in ends] for k in (0, 1))
         return Order(tuple(self.stages), places, tuple(taken), tuple(given), int(starts[-1]))
 
-    def _ends(self, stage: Stage, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def _ends(
+        self, stage: Stage, starts: np.ndarray, up: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Where what the cells of a stage take and give is: of every face first what goes up."""
         if stage.cells is None:
             return None
-        taken, given = [], []
-        for cell in stage.cells:
-            parts = []
-            for f, side in self.ports[cell]:
-                start, face = int(starts[f]), self.faces[f]
-                up = np.arange(start, start + face.up)
-                down = np.arange(start + face.up, start + face.up + face.down)
-                parts.append((down, up) if side else (up, down))
-            none = np.zeros(0, dtype=np.int64)
-            taken.append(np.concatenate([none, *(a for a, _ in parts)]))
-            given.append(np.concatenate([none, *(b for _, b in parts)]))
-        return np.array(taken), np.array(given)
+        ports = np.array([self.ports[cell] for cell in stage.cells], dtype=np.int64)
+        face, side = ports.reshape(len(stage.cells), -1, 2).transpose(2, 0, 1)
+        upwards, downwards = starts[face], starts[face] + up[face]
+        taken, given = (np.where(side == k, upwards, downwards) for k in (0, 1))
+        return _spread(taken, stage.sizes.taken), _spread(given, stage.sizes.given)
 
     def _whole(self, owners: range) -> None:
         first = first_halves(self.low, self.high, [f[:2] for f in self.faces])
@@ -370,6 +366,14 @@ class _Ordering:
         number, stage = self._stage((a.stage, b.stage, closed), fresh)
         stage.members.append((a.number, b.number))
         return _Group(number, len(stage.members) - 1, tuple(rest))
+
+
+def _spread(starts: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """The numbers of all ports of some cells, which begin there (cells, ports)."""
+    ports = np.repeat(np.arange(len(sizes)), sizes)
+    return np.asarray(
+        starts[:, ports] + of_ports(sizes, range(len(sizes))) - stack_ports(sizes)[ports]
+    )
 
 
 def stack_ports(sizes: Sequence[int]) -> np.ndarray:
