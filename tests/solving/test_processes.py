@@ -123,7 +123,7 @@ def bytes_sent():
     ready, note = factored.ready, factored.solve().report.solver_note
     columns = max(space.columns for space in ready.spaces)
     counted = re.search(r"sent ([\d,]+) bytes to join and ([\d,]+) to solve", note)
-    foretold = traffic(ready.joined.order, ready.system.cells.faces, columns)
+    foretold = traffic(ready.joined.order, ready.system.cells.ends, columns)
     return foretold, [int(n.replace(",", "")) for n in counted.groups()]
 
 

@@ -72,10 +72,10 @@ class Where(NamedTuple):
 
 class Points:
     """The points of cells with these centres and half widths; of several processes each has those
-    of its own cells (`mine`)."""
+    of its own cells (`whose`)."""
 
-    def __init__(self, centres: Array, half_widths: Array, mine: Mask | None) -> None:
-        self.centres, self.half_widths, self.mine = centres, half_widths, mine
+    def __init__(self, centres: Array, half_widths: Array, whose: np.ndarray | None) -> None:
+        self.centres, self.half_widths, self.whose = centres, half_widths, whose
 
     def of(self, places: Sequence[Place]) -> Array:
         """All points of the places, one after the other."""
@@ -96,13 +96,17 @@ class Points:
         and nobody has none."""
         first = places[0]
         guest = Place(first.slot, first.members[:1], first.measure[:1], first.normals, first.axis)
-        if self.mine is None:
+        if self.whose is None:
             return Where(list(places), guest, self.of(places), self.normals(places))
-        own = [(place, self.mine[place.members]) for place in places]
+        owners = [self.whose[place.members] for place in places]
+        own = [(p, who == processes.index()) for p, who in zip(places, owners, strict=True)]
         mine = [place.of(chosen) for place, chosen in own if chosen.any()]
+        number = processes.number()
+        heights = [len(p.slot) * np.bincount(who, minlength=number)
+                   for p, who in zip(places, owners, strict=True)]  # fmt: skip
+        most = SAMPLED + int(np.sum(heights, axis=0).max())
         height = sum(place.height for place in places)
         x, normals = self.some(places, np.linspace(0, height - 1, SAMPLED).astype(np.int64))
-        most = int(processes.largest("points", sum(place.height for place in mine) + SAMPLED))
         if mine:
             x = np.concatenate([np.asarray(self.of(mine)), x])
             own_normals = self.normals(mine)
@@ -116,8 +120,8 @@ class Points:
         found, start = [], 0
         for place in places:
             chosen = np.arange(len(place.members))
-            if self.mine is not None:
-                chosen = np.flatnonzero(self.mine[place.members])
+            if self.whose is not None:
+                chosen = np.flatnonzero(self.whose[place.members] == processes.index())
             n = len(place.slot)
             found.append((start + chosen[:, None] * n + np.arange(n)).ravel())
             start += place.height

@@ -111,7 +111,7 @@ class Said(NamedTuple):
 class Stating:
     """Statements on their way to rows: sizes of cells, wavenumbers, sizes of the equations.
 
-    Of several processes each asks them in cells of its own (`mine`), and what is common to all
+    Of several processes each asks them in cells of its own (`whose`), and what is common to all
     cells is summed up over all.
     """
 
@@ -122,10 +122,10 @@ class Stating:
         half_widths: Array,
         volumes: Array,
         columns: int,
-        mine: Mask | None = None,
+        whose: np.ndarray | None = None,
     ) -> None:
-        self.problem, self.half_widths, self.mine = problem, half_widths, mine
-        self.points = Points(centres, half_widths, mine)
+        self.problem, self.half_widths, self.shared = problem, half_widths, whose is not None
+        self.points = Points(centres, half_widths, whose)
         d = problem.domain.dimension
         self.boxes = np.prod(2 * half_widths, axis=1)
         self.volume = float(volumes.sum())
@@ -143,7 +143,7 @@ class Stating:
 
     def total(self, own: Sequence[float]) -> list[float]:
         """Sums over all processes."""
-        if self.mine is None:
+        if not self.shared:
             return list(own)
         return [float(x) for x in processes.total("statements", np.array(own))]
 
@@ -299,7 +299,7 @@ class Stating:
             lift = problem.lift(source.operator, *at)
             given = source.values(*at) - lift
             symbols = [problem.symbol(source.operator, *at, field) for field in problem.fields]
-        if self.mine is None:
+        if not self.shared:
             return Spoken(lift, given, symbols)
         tables = (given, *(c for symbol in symbols for c in symbol.values()))
         self.compared += [where.common(x) for x in tables]

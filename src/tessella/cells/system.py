@@ -240,7 +240,7 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
                 for p in cells.on(problem, name)
             ]  # fmt: skip
             asked += stating.condition(condition, places)
-    if stating.mine is not None:
+    if stating.shared:
         compare(stating.compared)
     own = sum(part.h.size for part in asked if not part.quiet)
     system = CellSystem(
@@ -262,7 +262,9 @@ class _Equations:
         self.problem, self.cells = problem, cells
         columns = max(own.features.columns for own in basis.levels)
         sizes = (cells.centres, cells.half_widths, cells.volumes, columns)
-        self.stating = stating = Stating(problem, *sizes, cells.mine)
+        self.stating = stating = Stating(
+            problem, *sizes, None if processes.alone() else cells.whose
+        )
         self.places = cells.inner()
         self.where = where = stating.points.where(self.places)
         with processes.in_unison("memory"):
@@ -278,7 +280,7 @@ class _Equations:
     def along(self) -> tuple[Along, ...]:
         """What cells exchange, by the coefficients at some points of all cells."""
         stating, x, step = self.stating, self.where.x, max(1, self.cells.count // 4)
-        if stating.mine is None:
+        if not stating.shared:
             known = stating.sampled(slice(None, None, step))
             return exchange(self.problem, x[::step], x, known, stating.typical)
         numbers = stating.points.numbers(self.places)
@@ -290,9 +292,9 @@ class _Equations:
 
 def _of_own(cells: Cells, parts: list[Asked]) -> list[Asked]:
     """Measurements in cells of this process."""
-    if cells.mine is None or not parts:
+    if processes.alone() or not parts:
         return parts
-    own = [part for part in parts if cells.mine[part.members[0]]]
+    own = [part for part in parts if cells.whose[part.members[0]] == processes.index()]
     first = Place(parts[0].slot, parts[0].members, np.ones(1))
     return own or [Asked.nothing(parts[0].name, first)]
 

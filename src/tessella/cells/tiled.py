@@ -19,7 +19,6 @@ from tessella.cells.joining import Face, Order, order
 from tessella.cells.place import Place
 from tessella.cells.port import Port
 from tessella.cells.rows import Stating
-from tessella.cells.sizes import Mask
 from tessella.cells.space import Space
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
@@ -160,11 +159,6 @@ class Cells:
         if number not in self._shares:
             self._shares[number] = owners(self.low, self.high, self.ends, number)
         return self._shares[number]
-
-    @property
-    def mine(self) -> Mask | None:
-        """Which cells this process has; None if all."""
-        return None if processes.alone() else self.whose == processes.index()
 
     @cached_property
     def _orders(self) -> dict[tuple[int, tuple[Face, ...]], Order]:
