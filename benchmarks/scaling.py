@@ -92,7 +92,7 @@ def part(file: str, number: str, dimension: str, limit: str, width: str) -> None
     assert isinstance(ready, CellFactors) and isinstance(solution, ts.Solution)
     counted = re.search(r"sent ([\d,]+) bytes.* ([\d,]+) to solve", solution.report.solver_note)
     foretold = traffic(
-        ready.joined.order, ready.system.cells.faces, max(space.columns for space in ready.spaces)
+        ready.joined.order, ready.system.cells.ends, max(space.columns for space in ready.spaces)
     )
     found = {
         "cells": "x".join(map(str, subdomains)),

@@ -6,13 +6,16 @@ import tracemalloc
 import numpy as np
 import pytest
 
+import tessella as ts
 from tessella.cells import gmres
 from tessella.cells.gmres import Exchanged
+from tessella.cells.halving import owners
 from tessella.cells.joining import Face, Sizes, order
 from tessella.cells.maps import Maps, distinct_members
 from tessella.cells.merging import merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
+from tessella.cells.tiled import corners
 from tessella.linalg.iterative.iteration import Stop
 
 
@@ -276,3 +279,22 @@ def test_the_memory_of_merging_is_foretold(shape):
     tracemalloc.stop()
     assert merged.bytes < foretold
     assert 0.8 * foretold < most < 1.25 * foretold
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 8])
+def test_who_has_which_cell_is_known_without_the_order(number):
+    """Also where boxes are cut, and where cells fall into two pieces."""
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    for tiling in (ts.Tiling(square, (5, 3)).refined([1, 7]), ts.Tiling(square, (9, 8))):
+        low, high = corners(tiling)
+        ends = np.array(
+            [(b, a) for f in tiling.faces for b, a in zip(f.below, f.above, strict=True)]
+        )
+        ends = ends[high[ends[:, 0], 0] != 4 * np.max(high) // 9]
+        faces = [Face(int(below), int(above), 1, 1) for below, above in ends]
+        sides = [[] for _ in low]
+        for i, face in enumerate(faces):
+            sides[face.below].append((i, 1))
+            sides[face.above].append((i, 0))
+        plan = order(low, high, sides, faces, number)
+        np.testing.assert_array_equal(owners(low, high, ends, number), plan.owners)

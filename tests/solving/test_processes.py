@@ -10,6 +10,7 @@ import signal
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -33,9 +34,9 @@ def coefficient(x):
     return 1 + 0.5 * jnp.sin(5 * x[:, 0]) * x[:, 1]
 
 
-def varying():
+def varying(value=0.0):
     equation = ts.Equation(-ts.Laplacian() + coefficient * ts.Identity(), source)
-    return ts.Problem(SQUARE, equation, [ts.Dirichlet(0.0)])
+    return ts.Problem(SQUARE, equation, [ts.Dirichlet(value)])
 
 
 def closed():
@@ -54,14 +55,70 @@ def disc():
     return ts.Problem(ts.Ball(x=0.5, y=0.5, radius=1.0), equation, [ts.Dirichlet(0.0)])
 
 
+def blown():
+    """A wind that turns, and not at a face."""
+    wind = ts.D(y=1) + (lambda x: x[:, 0] - 0.4) * ts.D(x=1) + ts.Identity()
+    return ts.Problem(SQUARE, ts.Equation(wind, source), [ts.Dirichlet(1.0, on="ymin")])
+
+
+def measured():
+    """Half of the boundary, which a function chooses, and readings in single cells."""
+    left = ts.Dirichlet(0.0, on=lambda x: x[:, 0] < 0.5, name="left")
+    right = ts.Neumann(1.0, on=lambda x: x[:, 0] >= 0.5)
+    seen = ts.Measured([[0.3, 0.4], [0.35, 0.45]], [0.01, 0.02], name="seen")
+    return ts.Problem(SQUARE, ts.Equation(-ts.Laplacian(), source), [left, right, seen])
+
+
+def after():
+    """A solution in parts as the data of another problem."""
+    u = ts.solve(varying(), subdomains=(3, 2), estimate=False, **CELLS)
+    equation, wall = (lambda x: u(np.asarray(x))), ts.Dirichlet(lambda x: u(np.asarray(x)))
+    problem = ts.Problem(SQUARE, ts.Equation(-ts.Laplacian(), equation), [wall])
+    return ts.solve(problem, subdomains=(3, 2), estimate=False, **CELLS)(AT)
+
+
+def gradient():
+    """By two parameters, of values at points."""
+
+    def problem_of(theta):
+        operator = -ts.Laplacian() + theta[0] * ts.Identity()
+        equation = ts.Equation(operator, lambda x: theta[1] * source(x))
+        return ts.Problem(SQUARE, equation, [ts.Dirichlet(0.0)])
+
+    u = ts.parametric(problem_of, AT[:5], subdomains=2, **CELLS)
+    return jax.grad(lambda theta: jnp.sum(u(theta) ** 2))(jnp.array([1.0, 2.0]))
+
+
+def points_asked():
+    """The most points at which a coefficient and data are asked for."""
+    asked = []
+
+    def counted(x):
+        asked.append(len(x))
+        return 1 + x[:, 0]
+
+    equation = ts.Equation(-ts.Laplacian() + counted * ts.Identity(), counted)
+    problem = ts.Problem(SQUARE, equation, [ts.Dirichlet(counted)])
+    ts.factor(problem, subdomains=6, **CELLS).solve(rhs=counted)
+    return max(asked)
+
+
 def marched(**kept):
     return ts.march(rod(), slabs=3, subdomains=(4, 1), **CELLS, **kept)(AT * [1, 0.3])
+
+
+def back(problem):
+    """Of the transposed system, of which every process has its own rows, a number for each of two
+    right-hand sides."""
+    factored = ts.factor(problem, subdomains=4, **CELLS)
+    a = np.random.default_rng(1).standard_normal((2, factored.parts.basis.columns))
+    rows = factored.ready.transposed(a)
+    return processes.total("back", rows @ (1 + factored.ready.system.right))
 
 
 def solved():
     """What is compared."""
     factored = ts.factor(varying(), subdomains=4, **CELLS)
-    back = np.random.default_rng(1).standard_normal((2, factored.parts.basis.columns))
     return {
         "merged": ts.solve(varying(), subdomains=(5, 4), estimate=False, **CELLS)(AT),
         "exchanged": ts.solve(varying(), subdomains=(3, 2), solver="exchange", **CELLS)(AT),
@@ -70,7 +127,12 @@ def solved():
         "refined": ts.solve(varying(), tol=1e-3)(AT),
         "marched": marched(),
         "several": np.stack([np.asarray(u(AT)) for u in factored.solve(rhs=[1.0, source])]),
-        "transposed": factored.ready.transposed(back),
+        "transposed": back(varying()),
+        "transposed sums": back(closed()),
+        "blown": ts.solve(blown(), subdomains=(3, 2), estimate=False, **CELLS)(AT),
+        "measured": ts.solve(measured(), subdomains=4, estimate=False, **CELLS)(AT),
+        "after": after(),
+        "gradient": gradient(),
     }
 
 
@@ -100,7 +162,7 @@ def full_disk(*_, **__):
     raise OSError("the disk is full")
 
 
-SCARCE = 2 << 20
+SCARCE = 13 << 17
 """Bytes that are too few for one process and enough for each of two."""
 
 
@@ -114,7 +176,7 @@ def bytes_sent():
     ready, note = factored.ready, factored.solve().report.solver_note
     columns = max(space.columns for space in ready.spaces)
     counted = re.search(r"sent ([\d,]+) bytes to join and ([\d,]+) to solve", note)
-    foretold = traffic(ready.joined.order, ready.system.cells.faces, columns)
+    foretold = traffic(ready.joined.order, ready.system.cells.ends, columns)
     return foretold, [int(n.replace(",", "")) for n in counted.groups()]
 
 
@@ -129,7 +191,7 @@ def test_two_processes_find_what_one_does(tmp_path, capfd):
     with limited(SCARCE), pytest.raises(MemoryError, match="take 2 processes"):
         scarce()
     alone = {**solved(), "scarce": scarce()}
-    alone["parts"] = alone["merged"]
+    alone["parts"], asked = alone["merged"], points_asked()
     for index in range(2):
         with np.load(tmp_path / f"{index}.npz") as found:
             for name, value in alone.items():
@@ -137,6 +199,7 @@ def test_two_processes_find_what_one_does(tmp_path, capfd):
                 assert apart < (1e-12 if name != "refined" else 1e-10), (index, name)
             foretold, counted = found["bytes"]
             np.testing.assert_allclose(counted, foretold, rtol=0.1)
+            assert found["asked"] < 0.55 * asked
 
     files = sorted(file.name[:8] for file in tmp_path.glob("u.*"))
     assert files == ["u.npz", "u.part0-", "u.part1-"]
@@ -148,7 +211,7 @@ def test_a_killed_process_ends_the_other_and_is_named(tmp_path, capfd):
     finished until then another one goes on from."""
     assert run(2, "end", tmp_path) == 128 + signal.SIGKILL
     said = capfd.readouterr()
-    assert said.out.count("differ in the problem") == 2
+    assert said.out.count("differ in the problem") == 6
     assert "process 1 ended without a word" in said.err
     assert "process 1 was ended by SIGKILL" in said.err
     assert "solved without the other" not in said.out
@@ -164,12 +227,15 @@ def main(what, *folder):
         with limited(SCARCE):
             values["scarce"] = scarce()
         values["parts"] = in_parts(Path(*folder) / "u")
-        np.savez(Path(*folder) / f"{processes.index()}.npz", bytes=bytes_sent(), **values)
+        known = {"bytes": bytes_sent(), "asked": points_asked()}
+        np.savez(Path(*folder) / f"{processes.index()}.npz", **known, **values)
         return
-    try:
-        ts.solve(varying(), subdomains=2 + processes.index(), **CELLS)
-    except ValueError as error:
-        print(error, flush=True)
+    me = processes.index()
+    for data, cells in ((0.0, 2 + me), (float(me), 2), (lambda x: x[:, 0] + 1e-6 * me, 2)):
+        try:
+            ts.solve(varying(data), subdomains=cells, **CELLS)
+        except ValueError as error:
+            print(error, flush=True)
     kept = Path(*folder)
 
     def killing(*_):

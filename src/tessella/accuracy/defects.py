@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.cells.rows import operator_sizes
+from tessella.cells.sizes import operator_sizes
 from tessella.cells.tiling import Tiling
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array

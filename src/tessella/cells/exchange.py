@@ -86,18 +86,19 @@ def exchange(
     every: Array | None = None,
     symbols: Symbols | None = None,
     k: Array | None = None,
+    shared: bool = False,
 ) -> tuple[Along, ...]:
     """What is exchanged across every axis; coefficients are looked at in some points inside, winds
-    at `every` one. `symbols` has the equations' coefficients at the points, if they are known, and
-    k the wavenumbers that features resolve along every axis; without them a flux is as large as its
-    own part."""
+    at `every` one, of which each process has its own if they are `shared`. `symbols` has the
+    equations' coefficients at the points, if they are known, and k the wavenumbers that features
+    resolve along every axis; without them a flux is as large as its own part."""
     orders, found = orders_along(problem), [Along((), ())] * problem.domain.dimension
     for group in groups(problem):
         own = in_region(problem, group, points)
-        everywhere = own if every is None else in_region(problem, group, every)
+        everywhere = own if every is None else in_region(problem, group, every, shared)
         means, rates = _coefficients(problem, group, own, symbols, k)
         for axis, known in enumerate(found):
-            winds = turning(problem, group, axis, orders[:, axis], everywhere)
+            winds = turning(problem, group, axis, orders[:, axis], everywhere, shared)
             values = tuple(Datum(w.field, 0, (Term(w.field, 0, 1.0, 0),)) for w in winds)
             rest = group.without(winds)
             more = _along(problem, rest, axis, orders[:, axis], means, rates)

@@ -19,7 +19,7 @@ from tessella.cells.leaves import Known, Mapped, map_kinds
 from tessella.cells.maps import Maps, distinct_members, times_all
 from tessella.cells.merging import Merged, merge
 from tessella.cells.pivoted import Pivoted
-from tessella.cells.shares import Tally, fingerprint, owned, shared_units
+from tessella.cells.shares import Tally, shared_units
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.space import Space
@@ -53,6 +53,10 @@ class CellFactors(FactoredCells):
     @property
     def solver(self) -> Merging | Exchange:
         return self.joined.solver
+
+    @property
+    def sharing(self) -> int:
+        return processes.number()
 
     @property
     def distinct(self) -> int:
@@ -126,8 +130,7 @@ class CellFactors(FactoredCells):
     def answers(self, h: Sequence[Array], values: Array) -> tuple[list[Array], SolverResult]:
         """What the cells of every family answer to right-hand sides (see `CellSystem.split`) and to
         what comes in."""
-        system, h = self._own, self._of_own(h)
-        order, several = self.joined.order, values.shape[:-1]
+        system, order, several = self.system, self.joined.order, values.shape[:-1]
         b = projected(system, self.spaces, self.space_of, h, several)
         answers = [own.start(b, system.asked, h) for own in self.mapped]
         places = [order.place[own.cells].T for own in self.mapped]
@@ -150,12 +153,13 @@ class CellFactors(FactoredCells):
         ], result
 
     def transposed(self, a: Array) -> Array:
-        """Every step of `many` transposed, the last one first."""
+        """Every step of `many` transposed, the last one first; of the sums, which all processes
+        have, process 0 has the answer."""
         with single_threaded_blas():
             return self._transposed(a)
 
     def _transposed(self, a: Array) -> Array:
-        system, order, me = self._own, self.joined.order, processes.index()
+        system, order, me = self.system, self.joined.order, processes.index()
         like = (system, self.spaces, self.space_of)
         rows = Unknowns.of_coefficients(a, *like, self._widest, self.own_units).rows
         answers = [own.of_unknowns(rows) for own in self.mapped]
@@ -183,42 +187,13 @@ class CellFactors(FactoredCells):
         values = Unknowns(*like, rows).of_statements()
         for one, y in pivoted:
             one.put_values(y, system.asked, values)
-        flat = [own.swapaxes(0, 1).reshape(len(a), -1) for own in self._of_all(values)]
-        return np.concatenate([*flat, sums], axis=1)
+        flat = [own.swapaxes(0, 1).reshape(len(a), -1) for own in values]
+        return np.concatenate([*flat, sums if me == 0 else 0 * sums], axis=1)
 
     @property
     def _widest(self) -> int:
         """The most unknowns of a cell."""
         return max(space.columns for space in self.spaces) + self.system.enriching.count
-
-    @cached_property
-    def _members(self) -> list[np.ndarray]:
-        """Of every statement's rows, which of its members are cells of this process."""
-        mine = self.joined.order.owners == processes.index()
-        return [mine[part.members] for part in self.system.asked]
-
-    @cached_property
-    def _own(self) -> CellSystem:
-        """The system, with statements in the cells of this process only."""
-        return owned(self.system, self.joined.order)
-
-    def _of_own(self, h: Sequence[Array]) -> Sequence[Array]:
-        """The right-hand sides of those."""
-        if processes.alone():
-            return h
-        return [x[mine] for x, mine in zip(h, self._members, strict=True) if mine.any()]
-
-    def _of_all(self, values: list[Array]) -> list[Array]:
-        """The other way: what all processes found."""
-        if processes.alone():
-            return values
-        found, own = [], iter(values)
-        for part, mine in zip(self.system.asked, self._members, strict=True):
-            every = np.zeros((len(mine), *values[0].shape[1:-1], len(part.slot)))
-            if mine.any():
-                every[mine] = next(own)
-            found.append(processes.total("values", every))
-        return found
 
     def unknowns(self, answers: Sequence[Array], several: tuple[int, ...]) -> Unknowns:
         """Those of all cells; of several processes, of its own."""
@@ -226,14 +201,14 @@ class CellFactors(FactoredCells):
         for own, y in zip(self.mapped, answers, strict=True):
             x = own.unknowns(y)
             rows[own.cells, ..., : x.shape[-1]] = x
-        return Unknowns(self._own, self.spaces, self.space_of, rows, self.own_units)
+        return Unknowns(self.system, self.spaces, self.space_of, rows, self.own_units)
 
     def residuals(
         self, unknowns: Unknowns, answers: Sequence[Array], h: Sequence[Array], sums: Array
     ) -> dict[str, Array]:
         """Root mean square of what every statement misses, in its own units, for every right-hand
         side."""
-        system, h, nothing = self._own, self._of_own(h), np.zeros(sums.shape[:-1])
+        system, nothing = self.system, np.zeros(sums.shape[:-1])
         values = unknowns.of_statements()
         for own, y in zip(self.mapped, answers, strict=True):
             if isinstance(own, Pivoted):
@@ -312,8 +287,6 @@ def factor_cells(
             on_device = device_factors(system, rule.sigma, solver, progress)
             if on_device is not None:
                 return on_device
-        else:
-            processes.same("the problem", fingerprint(system))
         orders = system.orders
         space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
         best: CellFactors | None = None
@@ -357,14 +330,14 @@ def _factored(
     """Maps of all cells, and the way they are joined."""
     begun = processes.sent_bytes()
     plan = system.cells.order(system.faces, system.crossings, system.ports)
-    own = owned(system, plan)
     mine = plan.owners == processes.index()
-    kinds = find_kinds(own, space_of, made, shelf is not None, mine)
+    assert np.array_equal(plan.owners, system.cells.whose)
+    kinds = find_kinds(system, space_of, made, shelf is not None, mine)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
     axes = system.problem.domain.axes
     waves = TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
     with processes.in_unison("maps"):
-        mapped = map_kinds(kinds, own.asked, sigma, known, waves)
+        mapped = map_kinds(kinds, system.asked, sigma, known, waves)
         check_finite(system, mapped)
     if shelf is not None:
         _shelve(shelf, kinds, mapped, known)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse
 
-from tessella.cells.joining import Order, Stage
+from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.together import Teams
@@ -57,42 +57,47 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     GMRES keeps."""
     if isinstance(solver, Exchange):
         return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
-    left = sum(len(own.pairs) * s.numbers_left[1] for s, own in _joins(order, distinct))
-    above = max((_at_work(order, i) for i in order.above), default=0.0)
-    return 8.0 * (left + _maps_at_once(order, distinct)) + above
+    counts = [len(own.pairs) for own in distinct]
+    return 8.0 * _numbers(order, counts, processes.index()) + _above(order)
 
 
-def _maps_at_once(order: Order, distinct: Sequence[Distinct]) -> int:
-    """The most numbers in maps of groups that are there at once: a level's, and those of lower ones
-    that are still to be joined."""
-    me, stages, most = processes.index(), order.stages, 0
-    there: dict[int, int] = {}
+def _numbers(order: Order, counts: Sequence[float], owner: int) -> float:
+    """Numbers that one process has while it makes so many joins of every stage: what they leave for
+    right-hand sides, and the most in maps of groups that are there at once, a level's and those of
+    lower ones that are still to be joined."""
+    stages, left, most = order.stages, 0.0, 0.0
+    there: dict[int, float] = {}
     until = {child: k for k, level in enumerate(order.levels) for i in level
              for child in (stages[i].left, stages[i].right)}  # fmt: skip
     for k, level in enumerate(order.levels):
-        there |= {i: len(distinct[i].pairs) * stages[i].numbers_left[0] for i in level
-                  if stages[i].owner == me}  # fmt: skip
+        for i in level:
+            if stages[i].owner == owner:
+                there[i], kept = (counts[i] * n for n in stages[i].numbers_left)
+                left += kept
         most = max(most, sum(there.values()))
         there = {i: size for i, size in there.items() if until.get(i, k) > k}
-    return most
+    return left + most
 
 
 def enough(order: Order, distinct: Sequence[Distinct], others: Iterable[Order], free: int) -> str:
     """How many processes would have enough memory for merging, in words; `others` are the orders of
     joins of ever more of them."""
-    own = [(stage, len(one.pairs)) for stage, one in _joins(order, distinct)]
+    me, joins = processes.index(), [i for i, s in enumerate(order.stages) if s.cells is None]
+    own = [(order.stages[i], len(distinct[i].pairs)) for i in joins if order.stages[i].owner == me]
     share = sum(n * s.bytes for s, n in own) / sum(s.count * s.bytes for s, _ in own)
     for one in others:
-        needed: dict[int, float] = {}
-        for stage in one.stages:
-            if stage.cells is None:
-                size = share * stage.count * stage.bytes
-                needed[stage.owner] = needed.get(stage.owner, 0.0) + size
-        if len(needed) < processes.number() or len(needed) == len(order.places):
+        counts = [share * stage.count for stage in one.stages]
+        owners = {stage.owner for stage in one.stages if stage.cells is None}
+        if len(owners) < processes.number() or len(owners) == len(order.places):
             continue
-        if max(needed.values()) + max(_at_work(one, i) for i in one.above) < free:
-            return f"or take {len(needed)} processes with as much memory each"
+        if 8.0 * max(_numbers(one, counts, owner) for owner in owners) + _above(one) < free:
+            return f"or take {len(owners)} processes with as much memory each"
     return "or use solver='exchange'"
+
+
+def _above(order: Order) -> float:
+    """Bytes that a process works with at most while several make a join together."""
+    return max((_at_work(order, i) for i in order.above), default=0.0)
 
 
 def _at_work(order: Order, i: int) -> float:
@@ -100,12 +105,6 @@ def _at_work(order: Order, i: int) -> float:
     stage, at = order.stages[i], order.stages[i].numbers
     m, n = len(at.a3_in), len(at.b3_in)
     return 8.0 * (sum(stage.sizes.given) + 2 * (m + n)) * (m + n)
-
-
-def _joins(order: Order, distinct: Sequence[Distinct]) -> list[tuple[Stage, Distinct]]:
-    """Those of this process."""
-    me, stages = processes.index(), zip(order.stages, distinct, strict=True)
-    return [(s, own) for s, own in stages if s.cells is None and s.owner == me]
 
 
 VECTORS = 8

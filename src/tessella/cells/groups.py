@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.problem.normal_form import Term
 from tessella.problem.problem import Problem
@@ -62,12 +63,12 @@ def orders_along(problem: Problem) -> Array:
     return found
 
 
-def in_region(problem: Problem, group: Group, points: Array) -> Array:
-    """The points in a region, or all if none of these is one."""
+def in_region(problem: Problem, group: Group, points: Array, shared: bool = False) -> Array:
+    """The points in a region, or all if none of these is one; if `shared`, others have more."""
     if group.region is None:
         return points
     inside = problem.domain.inside(group.region, points)
-    return points[inside] if inside.any() else points
+    return points[inside] if shared or inside.any() else points
 
 
 def blowing(problem: Problem, axis: int, wind: Wind, points: Array) -> Array:
@@ -80,10 +81,10 @@ def blowing(problem: Problem, axis: int, wind: Wind, points: Array) -> Array:
 
 
 def turning(
-    problem: Problem, group: Group, axis: int, orders: Array, points: Array
+    problem: Problem, group: Group, axis: int, orders: Array, points: Array, shared: bool = False
 ) -> tuple[Wind, ...]:
     """The unknowns of first order that one equation carries along an axis, each by itself, where
-    its coefficient changes sign."""
+    its coefficient changes sign; `shared` if every process has points of its own."""
     firsts = [f for f in group.fields if orders[f] == 1]
     terms = {(e, f): _carrying(problem, e, f, axis) for e in group.equations for f in firsts}
     carried = {e: [f for f in firsts if terms[e, f]] for e in group.equations}
@@ -94,7 +95,10 @@ def turning(
         if not any(term.functions for term in terms[e, fields[0]]):
             continue
         b = blowing(problem, axis, Wind(fields[0], e), points)
-        if b.min() < 0 < b.max():
+        up, down = (float(np.max(sign * b, initial=0.0)) for sign in (1, -1))
+        if shared:
+            up, down = (processes.largest("winds", one) for one in (up, down))
+        if min(up, down) > 0:
             found.append(Wind(fields[0], e))
     return tuple(found)
 

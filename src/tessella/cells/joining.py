@@ -16,7 +16,8 @@ from functools import cached_property, lru_cache
 from typing import NamedTuple
 
 import numpy as np
-import scipy.sparse
+
+from tessella.cells.halving import first_halves, halved, shared
 
 
 class Face(NamedTuple):
@@ -295,50 +296,35 @@ class _Ordering:
         self._whole(owners)
         places = tuple(self.places[j] for j in range(len(self.low)))
         starts = stack_ports([f.up + f.down for f in self.faces])
-        ends = [self._ends(stage, starts) for stage in self.stages]
+        up = np.array([f.up for f in self.faces], dtype=np.int64)
+        ends = [self._ends(stage, starts, up) for stage in self.stages]
         taken, given = ([one and one[k] for one in ends] for k in (0, 1))
         return Order(tuple(self.stages), places, tuple(taken), tuple(given), int(starts[-1]))
 
-    def _ends(self, stage: Stage, starts: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    def _ends(
+        self, stage: Stage, starts: np.ndarray, up: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray] | None:
         """Where what the cells of a stage take and give is: of every face first what goes up."""
         if stage.cells is None:
             return None
-        taken, given = [], []
-        for cell in stage.cells:
-            parts = []
-            for f, side in self.ports[cell]:
-                start, face = int(starts[f]), self.faces[f]
-                up = np.arange(start, start + face.up)
-                down = np.arange(start + face.up, start + face.up + face.down)
-                parts.append((down, up) if side else (up, down))
-            none = np.zeros(0, dtype=np.int64)
-            taken.append(np.concatenate([none, *(a for a, _ in parts)]))
-            given.append(np.concatenate([none, *(b for _, b in parts)]))
-        return np.array(taken), np.array(given)
+        ports = np.array([self.ports[cell] for cell in stage.cells], dtype=np.int64)
+        face, side = ports.reshape(len(stage.cells), -1, 2).transpose(2, 0, 1)
+        upwards, downwards = starts[face], starts[face] + up[face]
+        taken, given = (np.where(side == k, upwards, downwards) for k in (0, 1))
+        return _spread(taken, stage.sizes.taken), _spread(given, stage.sizes.given)
 
     def _whole(self, owners: range) -> None:
-        """The last join closes every connected piece: each may need sums to be determined."""
-        ends = np.array([f[:2] for f in self.faces if min(f[:2]) >= 0]).reshape(-1, 2).T
-        count = len(self.low)
-        joined = scipy.sparse.coo_array((np.ones(len(ends[0])), tuple(ends)), (count, count))
-        pieces, piece = scipy.sparse.csgraph.connected_components(joined, directed=False)
-        parts = [self._halved(np.flatnonzero(piece == k)) for k in range(pieces)]
-        below, above = (np.sort(np.concatenate(own)) for own in zip(*parts, strict=True))
-        halves = zip((below, above), _shared(owners), strict=True)
+        first = first_halves(self.low, self.high, [f[:2] for f in self.faces])
+        halves = zip(first, shared(owners), strict=True)
         groups = [self.join(cells, own) for cells, own in halves if len(cells)]
         if len(groups) == 2:
             self._pair(*groups)
 
-    def _halved(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        if len(cells) == 1:
-            return cells, cells[:0]
-        below, above = _halves(self.low[cells], self.high[cells])
-        return cells[below], cells[above]
-
     def join(self, cells: np.ndarray, owners: range) -> _Group:
         if len(cells) == 1:
             return self._single(int(cells[0]), owners[0])
-        (below, above), (first, second) = self._halved(cells), _shared(owners)
+        below, above = halved(self.low, self.high, cells)
+        first, second = shared(owners)
         return self._pair(self.join(below, first), self.join(above, second))
 
     def _sizes(self, ports: Sequence[Port]) -> Sizes:
@@ -382,49 +368,12 @@ class _Ordering:
         return _Group(number, len(stage.members) - 1, tuple(rest))
 
 
-def _shared(owners: range) -> tuple[range, range]:
-    """Processes for both halves of a group; a single one has both."""
-    if len(owners) == 1:
-        return owners, owners
-    middle = len(owners) // 2
-    return owners[:middle], owners[middle:]
-
-
-def _halves(low: np.ndarray, high: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cells on both sides of a plane that cuts none of them: few faces in it, halves alike."""
-    best: tuple[float, np.ndarray] | None = None
-    n = len(low)
-    for axis in range(low.shape[1]):
-        a, b = low[:, axis], high[:, axis]
-        for place in _places(a, b):
-            below = b <= place
-            count = int(below.sum())
-            touching = max(int((b == place).sum()), int((a == place).sum()))
-            score = touching / min(count, n - count)
-            if best is None or score < best[0] * (1 - 1e-9):
-                best = score, below
-    if best is None:
-        axis = int(np.argmax(np.ptp(low + high, axis=0)))
-        middle = low[:, axis] + high[:, axis]
-        ranks = np.argsort(middle, kind="stable")
-        below = np.zeros(n, dtype=bool)
-        below[ranks[: n // 2]] = True
-        return np.flatnonzero(below), np.flatnonzero(~below)
-    return np.flatnonzero(best[1]), np.flatnonzero(~best[1])
-
-
-def _places(a: np.ndarray, b: np.ndarray) -> list[int]:
-    """Where a plane cuts no cell, at most two of them: those next to the middle."""
-    edges = np.unique(b)[:-1]
-    if not len(edges):
-        return []
-    inside = (np.sort(a).searchsorted(edges, "left") - np.sort(b).searchsorted(edges, "right")) == 0
-    free = edges[inside]
-    if len(free) <= 2:
-        return free.tolist()
-    counts = np.searchsorted(np.sort(b), free, "right")
-    near = np.argsort(np.abs(2 * counts - len(a)), kind="stable")[:2]
-    return sorted(free[near].tolist())
+def _spread(starts: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+    """The numbers of all ports of some cells, which begin there (cells, ports)."""
+    ports = np.repeat(np.arange(len(sizes)), sizes)
+    return np.asarray(
+        starts[:, ports] + of_ports(sizes, range(len(sizes))) - stack_ports(sizes)[ports]
+    )
 
 
 def stack_ports(sizes: Sequence[int]) -> np.ndarray:

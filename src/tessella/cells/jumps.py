@@ -11,7 +11,7 @@ import numpy as np
 
 from tessella.cells import slots
 from tessella.cells.system import CellSystem
-from tessella.cells.tiled import Between
+from tessella.cells.tiled import Between, Cells
 from tessella.cells.tree import WHOLE
 from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
@@ -54,7 +54,7 @@ def jumps(unknowns: Unknowns, owners: np.ndarray | None = None) -> dict[str, dic
 def _hear_neighbours(unknowns: Unknowns, owners: np.ndarray) -> None:
     """Take in the unknowns of cells above this process's own, and send those below which others'
     cells lie."""
-    sent = across(unknowns.system.cells.faces, owners)
+    sent = across(unknowns.system.cells.ends, owners)
     me, every = processes.index(), range(processes.number())
     out = {q: unknowns.rows[cells] for (p, q), cells in sent.items() if p == me}
     sources = [p for p, q in sent if q == me]
@@ -62,9 +62,10 @@ def _hear_neighbours(unknowns: Unknowns, owners: np.ndarray) -> None:
         unknowns.rows[sent[p, me]] = rows
 
 
-def across(faces: Sequence[Between], owners: np.ndarray) -> dict[tuple[int, int], np.ndarray]:
-    """Cells of one process above those of another, by both."""
-    pairs = np.array([(face.above, face.below) for face in faces], dtype=np.int64).reshape(-1, 2)
+def across(ends: np.ndarray, owners: np.ndarray) -> dict[tuple[int, int], np.ndarray]:
+    """Cells of one process above those of another, by both; `ends` are the cells below and above
+    every face."""
+    pairs = ends[:, ::-1]
     whose = owners[pairs]
     apart = whose[:, 0] != whose[:, 1]
     found: dict[tuple[int, int], set[int]] = {}
@@ -88,13 +89,20 @@ def _of_all(own: Known) -> Known:
     return found
 
 
+def _above(cells: Cells, mine: np.ndarray | None) -> Sequence[Between]:
+    """Faces above a process's own cells."""
+    if mine is None:
+        return cells.faces
+    return [cells.faces[number] for number in np.flatnonzero(mine[cells.ends[:, 0]]).tolist()]
+
+
 def _on_whole_faces(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str, Array]]:
     """At a grid of points that all faces of one kind share."""
     system = unknowns.system
     cells = system.cells
     alike: dict[tuple[int, int, int, Fields], list[tuple[int, int]]] = {}
-    for face in cells.faces:
-        if face.custom is None and (mine is None or mine[face.below]):
+    for face in _above(cells, mine):
+        if face.custom is None:
             key = (face.axis, face.part_below, face.part_above, face.fields)
             alike.setdefault(key, []).append((face.below, face.above))
     d, inset = system.problem.domain.dimension, bool(system.enriching.count)
@@ -115,12 +123,11 @@ def _on_parts(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str
     """At some points of parts of faces, all those across one axis together."""
     system = unknowns.system
     most = POINTS ** (system.problem.domain.dimension - 1)
-    alike: dict[tuple[int, Fields], list[int]] = {}
-    for number, face in enumerate(system.cells.faces):
-        if face.custom is not None and (mine is None or mine[face.below]):
-            alike.setdefault((face.axis, face.fields), []).append(number)
-    for (axis, only), numbers in alike.items():
-        faces = [system.cells.faces[number] for number in numbers]
+    alike: dict[tuple[int, Fields], list[Between]] = {}
+    for face in _above(system.cells, mine):
+        if face.custom is not None:
+            alike.setdefault((face.axis, face.fields), []).append(face)
+    for (axis, only), faces in alike.items():
         parts = [face.custom for face in faces if face.custom is not None]
         some = [slice(None, None, -(-len(part.below) // most)) for part in parts]
         counts = [len(part.below.points[at]) for part, at in zip(parts, some, strict=True)]

@@ -18,13 +18,14 @@ from tessella.cells.joins import Join
 from tessella.cells.kinds import Kind
 from tessella.cells.leaves import Mapped
 from tessella.cells.maps import Distinct, Maps, Sharing
+from tessella.cells.measured import Sum
 from tessella.cells.merging import Merged
 from tessella.cells.pivoted import Fit, Pivoted
 from tessella.cells.rows import Asked
 from tessella.cells.shares import Tally
 from tessella.cells.solvers import Exchange
 from tessella.cells.space import Space
-from tessella.cells.system import CellSystem, Sum
+from tessella.cells.system import CellSystem
 from tessella.cells.tiling import Tiling
 from tessella.cells.whole import Whole
 from tessella.features.random_features import Layer
@@ -71,6 +72,10 @@ class KeptSystem:
     faces: int
     h: Array
     places: tuple[Data, ...]
+
+    @property
+    def data_size(self) -> float:
+        return float(np.linalg.norm(self.h))
 
     right = CellSystem.right
     split = CellSystem.split

@@ -58,18 +58,18 @@ def find_kinds(
     at = np.full((len(system.asked), count), -1)
     for number, part in enumerate(system.asked):
         at[number, part.members] = np.arange(len(part.members))
-    columns = [space_of.tolist(), _port_labels(system)]
+    cells = np.flatnonzero(wanted)
+    columns = [space_of[cells].tolist(), _port_labels(system, cells.tolist())]
     for part in (*system.asked, *sums):
         column = np.zeros(count, dtype=np.int64)
         column[part.members] = labels(part)
-        columns.append(column.tolist())
+        columns.append(column[cells].tolist())
     reached = system.enriching.reached if system.enriching.count else np.zeros(count, dtype=bool)
     if reached.any():  # functions of absolute places: like no other
-        columns.append(np.where(reached, np.arange(count) + 1, 0).tolist())
+        columns.append(np.where(reached, np.arange(count) + 1, 0)[cells].tolist())
     known: dict[tuple[int, ...], list[int]] = {}
-    for j, key in enumerate(zip(*columns, strict=True)):
-        if wanted[j]:
-            known.setdefault(key, []).append(j)
+    for j, key in zip(cells.tolist(), zip(*columns, strict=True), strict=True):
+        known.setdefault(key, []).append(j)
     kinds = []
     for (number, *_), own in known.items():
         j, space = own[0], spaces[number]
@@ -80,12 +80,12 @@ def find_kinds(
     return _enriched(system, kinds, reached) if system.enriching.count else kinds
 
 
-def _port_labels(system: CellSystem) -> list[int]:
-    """Of every cell a number: equal ports, equal numbers."""
+def _port_labels(system: CellSystem, cells: Sequence[int]) -> list[int]:
+    """Of these cells a number each: equal ports, equal numbers."""
     by_ports: dict[tuple[int, ...], int] = {}
     by_name: dict[object, int] = {}
     found = []
-    for ports in system.ports:
+    for ports in (system.ports[cell] for cell in cells):
         key = tuple(map(id, ports))
         if key not in by_ports:
             name = tuple(p.name for p in ports)

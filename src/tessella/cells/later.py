@@ -11,6 +11,7 @@ from tessella.cells.basis import AnyCellBasis
 from tessella.cells.rows import Said
 from tessella.cells.system import CellSystem
 from tessella.geometry.lattice import shifted
+from tessella.machine import processes
 from tessella.problem.normal_form import NormalComponent
 from tessella.problem.problem import Problem
 from tessella.problem.slabs import TIME, says_the_same
@@ -27,10 +28,13 @@ def later(system: CellSystem, problem: Problem, basis: AnyCellBasis) -> CellSyst
     asked, said, old = [], [], iter(system.asked)
     for own, statement in zip(system.said, problem.statements, strict=True):
         moved = own._replace(points=shifted(own.points, axis, by))
-        if not own.parts or not _steady(problem, statement, own, moved):
+        steady = own.parts is not None and _steady(problem, statement, own, moved)
+        if processes.largest("steady", float(not steady)):
             return None
-        given, start = statement.values(moved.points), 0
-        for part in islice(old, own.parts):
+        with processes.in_unison("functions"):
+            given = statement.values(moved.points)
+        start = 0
+        for part in islice(old, max(own.parts or 0, 1)):
             here = slice(start, start + part.h.size)
             start = here.stop
             asked.append(replace(part, h=given[here].reshape(part.h.shape) * part.scale))

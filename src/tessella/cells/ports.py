@@ -59,9 +59,10 @@ class Crossing:
     def kappas(self) -> list[float]:
         """The wavenumber of every face: that of the smaller of its two cells."""
         cells, k, half = self.cells, self.stating.k, self.cells.half_widths
-        ends = np.array([face[:3] for face in cells.faces], dtype=np.int64).reshape(-1, 3).T
-        width = np.minimum(half[ends[1], ends[0]], half[ends[2], ends[0]])
-        own = k[ends[1], ends[0]] * half[ends[1], ends[0]] / width
+        axis = np.array([face.axis for face in cells.faces], dtype=np.int64)
+        below, above = cells.ends.T
+        width = np.minimum(half[below, axis], half[above, axis])
+        own = k[below, axis] * half[below, axis] / width
         return (self.tuning * KAPPA * own).tolist()
 
     def pulls(self, data: Sequence[Datum], cell: int, axis: int, kappa: float, area: float = 1.0,

@@ -22,57 +22,27 @@ from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tessella.cells.draw import Slot, placed
+from tessella.cells.draw import Slot
+from tessella.cells.place import Place, Points, Where
+from tessella.cells.sizes import MEASURED, Mask, Symbols, settled, symbol_sizes
 from tessella.geometry.functions import Orders
-from tessella.geometry.lattice import gridded
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition
-from tessella.problem.operators import Operator
 from tessella.problem.problem import Equation, Problem
 from tessella.problem.statement import Statement
 
-MEASURED = 12
-"""Digits of measures of faces: those that do not depend on how a sum was taken."""
-
-
-def settled(x: float, digits: int = 4) -> float:
-    """Rounded to so many decimal digits, so that weights do not change with every refinement."""
-    return float(f"{x:.{digits - 1}e}")
-
-
-def operator_sizes(
-    problem: Problem, operator: Operator, x: Array, normals: Array | None, k: Array
-) -> Array:
-    """sum_alpha |c_alpha| k^alpha on every unknown, with root mean square coefficients at x: (F,)
-    for wavenumbers k (d,), and (F, J) for those of J subdomains."""
-    found = np.zeros((len(problem.fields), *k.shape[:-1]))
-    for number, field in enumerate(problem.fields):
-        for alpha, c in problem.symbol(operator, x, normals, field).items():
-            rms = settled(float(np.sqrt(np.mean(c**2))))
-            found[number] += rms * np.prod(k ** np.array(alpha), axis=-1)
-    return found
-
-
-class Place(NamedTuple):
-    """Cells that have a statement's rows at the same slot, its points' share of a cell's volume
-    (members,) per unit of slot weight, and the normals there if it is on a boundary.
-
-    grid  cells along every axis and points of each, where all of them fill a grid
-    """
-
-    slot: Slot
-    members: np.ndarray
-    measure: Array
-    normals: Array | None = None
-    axis: int | None = None
-    grid: tuple[tuple[int, ...], tuple[int, ...]] | None = None
-
-
-Mask = NDArray[np.bool_]
-
 Symbol = dict[tuple[int, Orders], Array]
+
+
+class Spoken(NamedTuple):
+    """What a statement says at points: what its operator makes of the ansatz's offset, its data
+    less that, and the coefficients on every unknown."""
+
+    lift: Array
+    given: Array
+    symbols: Symbols
 
 
 @dataclass(frozen=True)
@@ -97,6 +67,18 @@ class Asked:
     unit: Array
     normals: Array | None = None
 
+    @staticmethod
+    def nothing(name: str, at: Place) -> Asked:
+        """Rows of zeros in somebody else's cell: of a statement that has none in the cells of this
+        process, so that its data have a place in all processes."""
+        zero = np.zeros((1, len(at.slot)))
+        return Asked(name, at.slot, at.members[:1], {}, zero, zero, zero, np.ones(1), at.normals)
+
+    @property
+    def quiet(self) -> bool:
+        """Whether it is such rows."""
+        return not self.symbol and not self.scale.any()
+
     def of(self, chosen: Mask) -> Asked:
         """Some of its members only, (members,)."""
         symbol = {key: c[chosen] for key, c in self.symbol.items()}
@@ -118,21 +100,32 @@ class Asked:
 
 class Said(NamedTuple):
     """A statement where it was asked: its name, its points and the normals there, and how many
-    `Asked` were made of it; 0 if not of all points."""
+    `Asked` were made of it; None if not of all points."""
 
     name: str
     points: Array
     normals: Array | None
-    parts: int
+    parts: int | None
 
 
 class Stating:
-    """Statements on their way to rows: sizes of cells, wavenumbers, sizes of the equations."""
+    """Statements on their way to rows: sizes of cells, wavenumbers, sizes of the equations.
+
+    Of several processes each asks them in cells of its own (`whose`), and what is common to all
+    cells is summed up over all.
+    """
 
     def __init__(
-        self, problem: Problem, centres: Array, half_widths: Array, volumes: Array, columns: int
+        self,
+        problem: Problem,
+        centres: Array,
+        half_widths: Array,
+        volumes: Array,
+        columns: int,
+        whose: np.ndarray | None = None,
     ) -> None:
-        self.problem, self.centres, self.half_widths = problem, centres, half_widths
+        self.problem, self.half_widths, self.shared = problem, half_widths, whose is not None
+        self.points = Points(centres, half_widths, whose)
         d = problem.domain.dimension
         self.boxes = np.prod(2 * half_widths, axis=1)
         self.volume = float(volumes.sum())
@@ -140,48 +133,46 @@ class Stating:
         mean = np.exp(np.average(np.log(2 * half_widths), axis=0, weights=volumes))
         self.typical = columns ** (1 / d) / np.array([settled(x, 6) for x in mean.tolist()])
         self.coefficients: dict[tuple[int, Orders], float] = {}
-        self.symbols: list[list[dict[Orders, Array]]] = []
+        self.symbols: list[Symbols] = []
         """Of every equation and unknown, the coefficients at all points."""
         self.first_size = 0.0
         self.weights: dict[str, float] = {}
         self.said: list[Said] = []
+        self.compared: list[Array] = []
+        """What all processes must have found alike."""
 
-    def points(self, places: Sequence[Place]) -> Array:
-        """All points of the places, one after the other."""
-        found = [placed(p.slot.points, self.centres[p.members], self.half_widths[p.members])
-                 for p in places]  # fmt: skip
-        every = [x.reshape(-1, x.shape[2]) for x in found]
-        if len(places) == 1 and places[0].grid is not None:
-            return gridded(every[0], *places[0].grid)
-        return np.concatenate(every)
+    def total(self, own: Sequence[float]) -> list[float]:
+        """Sums over all processes."""
+        if not self.shared:
+            return list(own)
+        return [float(x) for x in processes.total("statements", np.array(own))]
 
-    def normals(self, places: Sequence[Place]) -> Array | None:
-        found = [np.tile(p.normals, (len(p.members), 1)) for p in places if p.normals is not None]
-        return np.concatenate(found) if found else None
+    def _sizes_of(self, symbols: Symbols, k: Array, some: Mask | None) -> Array:
+        return symbol_sizes(symbols, k, some, self.total)
 
     # --- equations
 
-    def equation(self, equation: Equation, places: Sequence[Place], x: Array) -> list[Asked]:
-        """Rows of an equation at these places, whose points are x."""
-        weight = self._equation_weight(equation, x)
+    def equation(self, equation: Equation, where: Where) -> list[Asked]:
+        """Rows of an equation at these places."""
+        spoken = self.spoken(equation, where)
+        inside = None
+        if equation.where is not None:
+            inside = where.own(equation.holds(self.problem.domain, where.x))
+        weight = self._equation_weight(equation, spoken, inside)
         self.weights[equation.name] = weight
-        asked = self.stated(
-            equation, places, x,
-            [np.full(len(p.members), weight) for p in places],
-            [np.full(len(p.members), weight) for p in places],
-        )  # fmt: skip
-        return asked
+        self.symbols.append(spoken.symbols)
+        each = [np.full(len(p.members), weight) for p in where.places]
+        return self.stated(equation, where, spoken, each, each, inside)
 
-    def sampled(self, step: int) -> list[list[dict[Orders, Array]]]:
-        """The equations' coefficients at every so many points."""
-        return [[{a: c[::step] for a, c in one.items()} for one in own] for own in self.symbols]
+    def sampled(self, some: slice | Mask) -> list[Symbols]:
+        """The equations' coefficients at some points."""
+        return [[{a: c[some] for a, c in one.items()} for one in own] for own in self.symbols]
 
-    def _equation_weight(self, equation: Equation, x: Array) -> float:
+    def _equation_weight(self, equation: Equation, spoken: Spoken, inside: Mask | None) -> float:
         """As given, or 1 for the first equation and what makes the others as large as it."""
         if len(self.problem.equations) == 1:
             return 1.0 if equation.weight is None else equation.weight
-        x = self.problem.within(equation, x)
-        size = float(operator_sizes(self.problem, equation.operator, x, None, self.typical).sum())
+        size = float(self._sizes_of(spoken.symbols, self.typical, inside).sum())
         self.first_size = self.first_size or size
         if equation.weight is not None:
             return equation.weight
@@ -190,16 +181,18 @@ class Stating:
     def learn(self, asked: Sequence[Asked], rooms: Array) -> None:
         """Root mean squares of the equations' coefficients where the unknowns live: in these parts
         of the domain, (F,)."""
-        squares: dict[tuple[int, Orders], float] = {}
+        each = [(f, alpha) for own in self.symbols for f, one in enumerate(own) for alpha in one]
+        squares = dict.fromkeys(each, 0.0)
         for part in asked:
             share = self.boxes[part.members] / self.volume
             for (f, alpha), c in part.symbol.items():
                 physical = np.prod(self.half_widths[part.members] ** np.array(alpha), axis=1)
                 mean = float(share @ (np.sum(c**2, axis=1) * physical**2))
-                squares[f, alpha] = squares.get((f, alpha), 0.0) + mean
+                squares[f, alpha] += mean
+        sums = self.total([*squares.values()])
         self.coefficients = {
             (f, alpha): settled(math.sqrt(s / rooms[f]))
-            for (f, alpha), s in squares.items()
+            for (f, alpha), s in zip(squares, sums, strict=True)
             if s > 0
         }
 
@@ -214,27 +207,34 @@ class Stating:
 
     def condition(self, condition: Condition, places: Sequence[Place]) -> list[Asked]:
         """Rows of a condition on its parts of the boundary."""
-        x = self.points(places)
-        chosen = condition.chosen(x) if callable(condition.on) else None
-        whole = self._measure(places, chosen)
+        where = self.points.where(places)
+        own, spoken, chosen = where.places, self.spoken(condition, where), None
+        if callable(condition.on):
+            with processes.in_unison("functions"):
+                chosen = where.own(condition.chosen(where.x))
+        whole = self._measure(own, chosen)
         if whole == 0:
             raise ValueError(
                 f"{condition.name} selects none of the collocation points on its faces: raise "
                 f"features or subdomains, or let its `on` select more"
             )
         if condition.weight is None:
-            scale = self._balance(condition, places, x, chosen)
+            scale = self._balance(own, spoken, chosen)
             lam = [s * whole / self.volume for s in scale]
         else:
-            lam = [np.full(len(p.members), float(condition.weight)) for p in places]
+            lam = [np.full(len(p.members), float(condition.weight)) for p in own]
             scale = [w * self.volume / whole for w in lam]
-        members = np.concatenate([p.measure * self.boxes[p.members] for p in places])
-        self.weights[condition.name] = float(np.average(np.concatenate(lam), weights=members))
-        asked = self.stated(condition, places, x, scale, lam)
+        members = [p.measure * self.boxes[p.members] for p in own]
+        weighed = float(sum(np.sum(w * m) for w, m in zip(lam, members, strict=True)))
+        weighed, measured = self.total([weighed, float(sum(map(np.sum, members)))])
+        self.weights[condition.name] = weighed / measured
+        asked = self.stated(condition, where, spoken, scale, lam)
         if chosen is None:
             return asked
         kept, start = [], 0
         for part in asked:
+            if part.quiet:
+                return asked
             end = start + part.h.size
             here = chosen[start:end].reshape(part.h.shape)
             start = end
@@ -255,22 +255,12 @@ class Stating:
                 each = each * chosen[start:end].reshape(each.shape)
             total += float(np.sum(each))
             start = end
-        return settled(total, MEASURED)
+        return settled(self.total([total])[0], MEASURED)
 
-    def _balance(
-        self,
-        condition: Condition,
-        places: Sequence[Place],
-        x: Array,
-        chosen: Mask | None,
-    ) -> list[Array]:
+    def _balance(self, places: Sequence[Place], spoken: Spoken, chosen: Mask | None) -> list[Array]:
         """Squares of the weights of a condition's rows, in every cell of every place."""
-        normals = self.normals(places)
-        if chosen is not None:
-            x, normals = x[chosen], None if normals is None else normals[chosen]
-        k = self.k
-        sizes = operator_sizes(self.problem, condition.operator, x, normals, k)
-        relative, found = self._relative(sizes, k), []
+        sizes = self._sizes_of(spoken.symbols, self.k, chosen)
+        relative, found = self._relative(sizes, self.k), []
         for p in places:
             own = relative[p.members]
             if not np.any(own > 0):
@@ -294,38 +284,46 @@ class Stating:
         W = np.where(W > 0, W, 1.0)
         return np.asarray(np.sum(np.where(used, sizes, 0.0) / W, axis=0))
 
-    def relative(self, operator: Operator, x: Array) -> float:
-        """The size of an operator in units of the equations, at typical wavenumbers."""
-        sizes = operator_sizes(self.problem, operator, x, None, self.typical)
+    def relative(self, symbols: Symbols, shared: bool = True) -> float:
+        """The size of an operator in units of the equations, at typical wavenumbers; from its
+        coefficients at points of which every process has some, or all."""
+        sizes = symbol_sizes(symbols, self.typical, None, self.total if shared else list)
         return float(self._relative(sizes, self.typical))
 
     # --- rows
 
+    def spoken(self, source: Statement, where: Where) -> Spoken:
+        """What a statement says at these points; its functions are called once, at all of them."""
+        problem, at = self.problem, (where.x, where.normals)
+        with processes.in_unison("functions"):
+            lift = problem.lift(source.operator, *at)
+            given = source.values(*at) - lift
+            symbols = [problem.symbol(source.operator, *at, field) for field in problem.fields]
+        if not self.shared:
+            return Spoken(lift, given, symbols)
+        tables = (given, *(c for symbol in symbols for c in symbol.values()))
+        self.compared += [where.common(x) for x in tables]
+        own = [{alpha: where.own(c) for alpha, c in symbol.items()} for symbol in symbols]
+        return Spoken(where.own(lift), where.own(given), own)
+
     def stated(
         self,
         source: Statement,
-        places: Sequence[Place],
-        x: Array,
+        where: Where,
+        spoken: Spoken,
         scale: Sequence[Array],
         weight: Sequence[Array],
+        inside: Mask | None = None,
     ) -> list[Asked]:
-        """Rows at all places, but for cells in which the statement holds nowhere; the given
-        functions are called once, at all points together."""
-        problem, normals = self.problem, self.normals(places)
-        lift = problem.lift(source.operator, x, normals)
-        given = source.values(x, normals) - lift
-        symbols = [problem.symbol(source.operator, x, normals, field) for field in problem.fields]
-        if isinstance(source, Equation):
-            self.symbols.append(symbols)
-        inside = None
-        if isinstance(source, Equation) and source.where is not None:
-            inside = source.holds(problem.domain, x)
+        """Rows at all places, but for cells in which the statement holds nowhere."""
+        lift, given, symbols = spoken
+        if inside is not None:
             given = given * inside
             symbols = [{alpha: c * inside for alpha, c in own.items()} for own in symbols]
         found, start = [], 0
-        for p, s, w in zip(places, scale, weight, strict=True):
+        for p, s, w in zip(where.places, scale, weight, strict=True):
             shape = (len(p.members), len(p.slot))
-            here = slice(start, start + shape[0] * shape[1])
+            here = slice(start, start + p.height)
             start = here.stop
             factor = np.sqrt((s * p.measure)[:, None] * p.slot.weights)
             half = self.half_widths[p.members]
@@ -346,6 +344,7 @@ class Stating:
                 asked = asked.of(np.asarray(inside[here].reshape(shape).any(axis=1)))
             if len(asked.members):
                 found.append(asked)
-        whole = inside is None and len(found) == len(places)
-        self.said.append(Said(source.name, x, normals, len(found) if whole else 0))
-        return found
+        whole = inside is None and len(found) == len(where.places)
+        parts = len(found) if whole else None
+        self.said.append(Said(source.name, where.x, where.normals, parts))
+        return found or [Asked.nothing(source.name, where.guest)]

@@ -31,7 +31,7 @@ from tessella.cells.cutting import (
 )
 from tessella.cells.cutting import WHOLE as INSIDE
 from tessella.cells.draw import Slot, placed
-from tessella.cells.rows import Place
+from tessella.cells.place import Place
 from tessella.cells.tiled import Cells, corners, points_per_cell
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE

@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
-from typing import NamedTuple
 
 import numpy as np
 
 from tessella.cells.basis import AnyCellBasis, CellBasis
-from tessella.cells.draw import Slot
 from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import Along, exchange
 from tessella.cells.groups import orders_along
 from tessella.cells.joining import Face
+from tessella.cells.measured import Sum, each_as_sum, integral, measured
+from tessella.cells.place import Place
 from tessella.cells.port import Port
 from tessella.cells.ports import Crossing, blown, ports_of, with_open
-from tessella.cells.rows import Asked, Place, Said, Stating
+from tessella.cells.rows import Asked, Said, Stating
 from tessella.cells.shaped import shaped_cells
+from tessella.cells.stated import compare, fingerprint, of_all
 from tessella.cells.tiled import Cells, cells_of
 from tessella.geometry.box import Box
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import per_field
@@ -32,28 +33,14 @@ from tessella.problem.conditions import IntegralCondition, PointCondition
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 
-SUM_POINTS = 10
-"""Fewest Gauss points per axis and cell for an integral."""
-
-
-class Sum(NamedTuple):
-    """A row over all cells: the sum over its cells of symbol . D^alpha v should be `value`.
-
-    `size` makes it what its statement asks for; the value is scale * (datum - lift).
-    """
-
-    name: str
-    parts: tuple[Asked, ...]
-    value: float
-    weight: float
-    scale: float
-    lift: float
-    size: float = 1.0
-
 
 @dataclass(frozen=True, repr=False)
 class CellSystem:
-    """What is asked of all cells, with their right-hand sides; not yet filtered or factored."""
+    """What is asked of all cells, with their right-hand sides; not yet filtered or factored.
+
+    Of several processes each has the rows in its own cells, in `asked` and in the parts of `sums`,
+    and their data in right-hand sides; ports and faces all have of all cells.
+    """
 
     problem: Problem
     basis: AnyCellBasis
@@ -67,6 +54,8 @@ class CellSystem:
     """The numbers of the faces at every cell's ports."""
     faces: tuple[Face, ...]
     said: tuple[Said, ...] = ()
+    stated: int = 0
+    """Rows of all statements in all cells."""
 
     def __repr__(self) -> str:
         return (
@@ -82,7 +71,7 @@ class CellSystem:
 
     @cached_property
     def rows(self) -> int:
-        own = sum(part.h.size for part in self.asked) + len(self.sums)
+        own = self.stated + len(self.sums)
         every = list(chain.from_iterable(self.ports))
         numbers, ports = Counter(map(id, every)), {id(port): port for port in every}
         return own + sum(n * len(ports[k].slot) * len(ports[k].taken) for k, n in numbers.items())
@@ -115,8 +104,14 @@ class CellSystem:
         return np.concatenate(found)
 
     @property
+    def data_size(self) -> float:
+        """The norm of all these."""
+        return math.sqrt(self.stating.total([float(np.sum(self.h**2))])[0])
+
+    @property
     def right(self) -> Array:
-        """All right-hand sides as one vector: those of the rows, then those of the sums."""
+        """All right-hand sides as one vector: those of the rows, then those of the sums, which all
+        processes have."""
         return np.concatenate([*(part.h.ravel() for part in self.asked), self._values])
 
     @property
@@ -136,6 +131,9 @@ class CellSystem:
 
     def has_matrix_of(self, other: CellSystem) -> bool:
         """Whether only right-hand sides differ, up to rounding of the points."""
+        return not processes.largest("matrix", float(not self._has_matrix_of(other)))
+
+    def _has_matrix_of(self, other: CellSystem) -> bool:
         if len(self.asked) != len(other.asked) or len(self.sums) != len(other.sums):
             return False
         if self.enriching.count or other.enriching.count:
@@ -167,9 +165,8 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     return replace(system, ports=ports.own, crossings=ports.crossings, faces=ports.faces)
 
 
-def _check_sizes(problem: Problem, basis: AnyCellBasis, inner: Sequence[Place]) -> None:
+def _check_sizes(problem: Problem, basis: AnyCellBasis, points: int) -> None:
     """Refuse tables that would not fit, before they are made; half as much again is at work."""
-    points = sum(len(p.members) * len(p.slot) for p in inner)
     axes = problem.domain.axes
     orders = {t.orders for e in problem.equations for t in e.operator.expand(axes)}
     require(
@@ -203,20 +200,18 @@ def _same_rows(a: Asked, b: Asked) -> bool:
 
 
 def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem:
-    """(Problem, basis, points) -> the rows of all cells."""
+    """(Problem, basis, points) -> the rows of all cells; of several processes, of its own cells."""
     plain = isinstance(problem.domain, Box)
     cells = cells_of(problem, basis, grid) if plain else shaped_cells(problem, basis, grid)
-    columns = max(own.features.columns for own in basis.levels)
-    stating = Stating(problem, cells.centres, cells.half_widths, cells.volumes, columns)
-    inner = cells.inner()
-    _check_sizes(problem, basis, inner)
-    x = stating.points(inner)
-    asked = [part for e in problem.equations for part in stating.equation(e, inner, x)]
-    stating.learn(asked, cells.rooms)
-    step = max(1, cells.count // 4)
-    along = exchange(problem, x[::step], x, stating.sampled(step), stating.typical)
+    if not processes.alone():
+        processes.same("the problem", fingerprint(problem, basis, cells))
+    equations = _Equations(problem, basis, cells)
+    along = equations.along()
     if any(own.winds for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
+        if not np.array_equal(cells.whose, equations.cells.whose):
+            equations = _Equations(problem, basis, cells)
+    stating, asked = equations.stating, equations.asked
     each = per_field(basis, problem.fields)
     bases = tuple(own for own in each if isinstance(own, CellBasis))
     enriching = Enriching(bases, cells.number, cells.centres, cells.half_widths)
@@ -225,27 +220,32 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     extras = [c for c in problem.conditions if isinstance(c, PointCondition | IntegralCondition)]
     rows = sum(len(c.points) if isinstance(c, PointCondition) else 1 for c in extras)
     opened = with_open(crossing, ports, rows) if plain else None
-    free = bool(extras) and _constants_are_free(problem, x[: len(inner[0].slot)])
+    free = bool(extras) and _constants_are_free(problem, equations.first_points)
     sums: list[Sum] = []
     for condition in problem.conditions:
         if isinstance(condition, IntegralCondition):
-            sums.append(_integral(stating, cells, condition))
+            sums.append(integral(stating, cells, condition))
         elif isinstance(condition, PointCondition):
-            for part in _measured(stating, cells, condition):
-                alone = not ports.own[int(part.members[0])]
-                if (opened is not None or free) and not alone:
-                    sums += _each_as_sum(stating, part)
-                else:
-                    asked.append(part)
+            parts = measured(stating, cells, condition)
+            whole = [
+                (opened is not None or free) and bool(ports.own[int(part.members[0])])
+                for part in parts
+            ]
+            sums += [s for part, w in zip(parts, whole, strict=True) if w
+                     for s in each_as_sum(stating, part)]  # fmt: skip
+            asked += _of_own(cells, [p for p, w in zip(parts, whole, strict=True) if not w])
         else:
             places = [
                 p for name in condition.faces(problem.domain)
                 for p in cells.on(problem, name)
             ]  # fmt: skip
             asked += stating.condition(condition, places)
+    if stating.shared:
+        compare(stating.compared)
+    own = sum(part.h.size for part in asked if not part.quiet)
     system = CellSystem(
         problem, basis, cells, stating, along, tuple(asked), tuple(sums), *(opened or ports),
-        tuple(stating.said),
+        tuple(stating.said), int(stating.total([own])[0]),
     )  # fmt: skip
     if system.rows < basis.columns and plain:
         raise ValueError(
@@ -253,6 +253,50 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
             f"oversampling (or points_per_axis), or use fewer features"
         )
     return system
+
+
+class _Equations:
+    """The equations' rows, which all the others are weighed against."""
+
+    def __init__(self, problem: Problem, basis: AnyCellBasis, cells: Cells) -> None:
+        self.problem, self.cells = problem, cells
+        columns = max(own.features.columns for own in basis.levels)
+        sizes = (cells.centres, cells.half_widths, cells.volumes, columns)
+        self.stating = stating = Stating(
+            problem, *sizes, None if processes.alone() else cells.whose
+        )
+        self.places = cells.inner()
+        self.where = where = stating.points.where(self.places)
+        with processes.in_unison("memory"):
+            _check_sizes(problem, basis, where.height)
+        self.asked = [part for e in problem.equations for part in stating.equation(e, where)]
+        stating.learn(self.asked, cells.rooms)
+
+    @property
+    def first_points(self) -> Array:
+        """Those of one cell."""
+        return self.stating.points.of([self.where.guest])
+
+    def along(self) -> tuple[Along, ...]:
+        """What cells exchange, by the coefficients at some points of all cells."""
+        stating, x, step = self.stating, self.where.x, max(1, self.cells.count // 4)
+        if not stating.shared:
+            known = stating.sampled(slice(None, None, step))
+            return exchange(self.problem, x[::step], x, known, stating.typical)
+        numbers = stating.points.numbers(self.places)
+        here = numbers % step == 0
+        at, known = of_all(numbers[here], stating.sampled(here))
+        some, _ = stating.points.some(self.places, at)
+        return exchange(self.problem, some, x, known, stating.typical, shared=True)
+
+
+def _of_own(cells: Cells, parts: list[Asked]) -> list[Asked]:
+    """Measurements in cells of this process."""
+    if processes.alone() or not parts:
+        return parts
+    own = [part for part in parts if cells.whose[part.members[0]] == processes.index()]
+    first = Place(parts[0].slot, parts[0].members, np.ones(1))
+    return own or [Asked.nothing(parts[0].name, first)]
 
 
 def _constants_are_free(problem: Problem, x: Array) -> bool:
@@ -267,105 +311,3 @@ def _constants_are_free(problem: Problem, x: Array) -> bool:
     operators = [e.operator for e in problem.equations] + [c.operator for c in held]
     fields = [f for f in problem.fields if not callable(problem.multiplier(f))]
     return any(not any(noticed(operator, field) for operator in operators) for field in fields)
-
-
-def _measured(stating: Stating, cells: Cells, condition: PointCondition) -> list[Asked]:
-    """Rows of measurements, in the cells that contain their points."""
-    problem = stating.problem
-    x, n = problem.domain.wrapped(condition.points), len(condition.points)
-    owner, point = cells.owners(x)
-    if len(point) < n:
-        lost = sorted(set(range(n)) - set(point.tolist()))[0]
-        raise ValueError(
-            f"{condition.name} has a point at {tuple(condition.points[lost].tolist())}, which no "
-            f"subdomain sees: move it inside {problem.domain!r}, or leave it out"
-        )
-    k, weight = stating.typical, condition.weight
-    if weight is None:
-        relative = stating.relative(condition.operator, x)
-        share = n / float(np.prod(k)) / stating.volume
-        weight = relative**-2 * min(share, 1.0) if relative > 0 else 1.0
-    stating.weights[condition.name] = float(weight)
-    values = condition.values(condition.points)
-    lift = problem.lift(condition.operator, x)
-    values = values - lift
-    symbols = [problem.symbol(condition.operator, x, None, field) for field in problem.fields]
-    found = []
-    for cell in np.unique(owner).tolist():
-        own = point[owner == cell]
-        half = cells.half_widths[cell]
-        z = (x[own] - cells.centres[cell]) / half
-        scale = math.sqrt(weight / n * stating.volume / stating.boxes[cell])
-        symbol = {
-            (f, alpha): (scale * c[own] * np.prod(half ** -np.array(alpha, dtype=float)))[None]
-            for f, one in enumerate(symbols)
-            for alpha, c in one.items()
-        }
-        unit = np.array([weight * stating.volume / stating.boxes[cell]])
-        slot = Slot(z, np.full(len(z), 1 / n))
-        found.append(
-            Asked(
-                condition.name,
-                slot,
-                np.array([cell]),
-                symbol,
-                scale * values[own][None],
-                np.full((1, len(z)), scale),
-                lift[own][None],
-                unit,
-            )
-        )
-    return found
-
-
-def _each_as_sum(stating: Stating, part: Asked) -> list[Sum]:
-    """Measurements as rows of the whole, one each: they tell what walls leave open."""
-    found = []
-    unit, weight = math.sqrt(float(part.unit[0])), math.sqrt(stating.weights[part.name])
-    for i in range(len(part.slot)):
-        symbol = {key: c[:, i : i + 1] / unit for key, c in part.symbol.items()}
-        slot = Slot(part.slot.points[i : i + 1], np.ones(1))
-        nothing = np.zeros((1, 1))
-        one = Asked(part.name, slot, part.members, symbol, nothing, nothing, nothing, np.ones(1))
-        value, scale = float(part.h[0, i]) / unit, float(part.scale[0, i]) / unit
-        found.append(Sum(part.name, (one,), value, weight, scale, float(part.lift[0, i])))
-    return found
-
-
-def _integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> Sum:
-    """The integral over all cells, in units of the domain's volume."""
-    problem = stating.problem
-    parts, lifted = [], 0.0
-    places = cells.sums(SUM_POINTS)
-    x = stating.points(places)
-    symbols = [problem.symbol(condition.operator, x, None, field) for field in problem.fields]
-    lift, start = problem.lift(condition.operator, x), 0
-    for place in places:
-        shape = (len(place.members), len(place.slot))
-        here = slice(start, start + shape[0] * shape[1])
-        start = here.stop
-        measure = stating.boxes[place.members][:, None] * place.slot.weights / stating.volume
-        lifted += float(np.sum(lift[here].reshape(shape) * measure))
-        half, symbol = cells.half_widths[place.members], {}
-        for f, own in enumerate(symbols):
-            for alpha, c in own.items():
-                unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
-                symbol[f, alpha] = c[here].reshape(shape) * measure * unit
-        nothing, one = np.zeros(shape), np.ones(shape[0])
-        parts.append(
-            Asked(condition.name, place.slot, place.members, symbol, nothing, nothing, nothing, one)
-        )
-    relative = stating.relative(condition.operator, x)
-    if relative == 0.0:
-        raise ValueError(
-            f"{condition.name!r} is zero whatever the solution is: drop it, or change `of`"
-        )
-    weight = condition.weight
-    if weight is None:
-        weight = (relative * stating.volume) ** -2
-    stating.weights[condition.name] = float(weight)
-    value = condition.number / stating.volume - lifted
-    size = stating.volume
-    return Sum(
-        condition.name, tuple(parts), value, math.sqrt(weight) * size, 1 / size, lifted * size, size
-    )

@@ -14,9 +14,11 @@ from tessella.cells import slots
 from tessella.cells.basis import AnyCellBasis, CellBasis, common_degree, tiling_of
 from tessella.cells.draw import DRAWS, Slot, absent, drawn, placed, powers, unfiltered
 from tessella.cells.faces import Side
+from tessella.cells.halving import owners
 from tessella.cells.joining import Face, Order, order
+from tessella.cells.place import Place
 from tessella.cells.port import Port
-from tessella.cells.rows import Place, Stating
+from tessella.cells.rows import Stating
 from tessella.cells.space import Space
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
@@ -139,6 +141,24 @@ class Cells:
     def known_ports(self) -> dict[object, Any]:
         """Ports that were found already, by what decides them (see `ports`)."""
         return {}
+
+    @cached_property
+    def ends(self) -> np.ndarray:
+        """The cells below and above every face, (faces, 2)."""
+        return np.array([face[1:3] for face in self.faces], dtype=np.int64).reshape(-1, 2)
+
+    @cached_property
+    def _shares(self) -> dict[int, np.ndarray]:
+        """Processes of all cells that were found already, by how many there are."""
+        return {}
+
+    @property
+    def whose(self) -> np.ndarray:
+        """The process of every cell, (J,)."""
+        number = processes.number()
+        if number not in self._shares:
+            self._shares[number] = owners(self.low, self.high, self.ends, number)
+        return self._shares[number]
 
     @cached_property
     def _orders(self) -> dict[tuple[int, tuple[Face, ...]], Order]:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 
 from tessella.cells.joining import Order
 from tessella.cells.jumps import across
-from tessella.cells.tiled import Between
 from tessella.cells.together import Teams, part_of
 
 
@@ -21,9 +19,9 @@ class Traffic(NamedTuple):
 
 
 def traffic(
-    order: Order, faces: Sequence[Between], unknowns: int, sums: int = 0, corrections: int = 0
+    order: Order, ends: np.ndarray, unknowns: int, sums: int = 0, corrections: int = 0
 ) -> Traffic:
-    """Foretold from the order of joins, the faces between cells, the most unknowns of a cell, the
+    """Foretold from the order of joins, the cells at every face, the most unknowns of a cell, the
     sums over all cells, and how often a solution is corrected.
 
     A join that several processes make costs the columns that are dealt out, D, and what the owner
@@ -35,7 +33,7 @@ def traffic(
     sizes = [order.stages[i].sizes for i in order.handed]
     once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes)
     once += number * (number - 1) * len(order.crossing)
-    cells = unknowns * sum(map(len, across(faces, order.owners).values()))
+    cells = unknowns * sum(map(len, across(ends, order.owners).values()))
     joining = sum(_joined(Teams(order), i, sums) for i in order.above)
     return Traffic(8 * joining, 8 * ((1 + corrections) * once + cells))
 

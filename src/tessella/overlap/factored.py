@@ -103,6 +103,12 @@ class Factors(ABC):
     def columns_kept(self) -> int:
         """Columns that the filter has left."""
 
+    @property
+    def sharing(self) -> int:
+        """How many processes share the right-hand sides: each has its own rows of `right`, of
+        `data` and of what `many` takes and `transposed` gives."""
+        return 1
+
     @abstractmethod
     def renewed(self, system: object) -> Self | None:
         """These factors for another system; None if its matrix is not the same by its numbers."""

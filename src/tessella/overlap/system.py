@@ -97,6 +97,11 @@ class LeastSquares:
             found.append(Data(total.name, nowhere, slice(end - 1, end), scale, lift))
         return found
 
+    @property
+    def data_size(self) -> float:
+        """The norm of h."""
+        return float(np.linalg.norm(self.h))
+
     def with_right(self, h: Array) -> LeastSquares:
         """The same with another right-hand side."""
         ends = {own.name: (h[own.at] / own.scale).item() for own in self.data()[len(self.parts) :]}

@@ -6,8 +6,6 @@ import dataclasses
 import math
 from typing import Any
 
-import numpy as np
-
 from tessella.accuracy.estimate import disagreement, judge, spreads
 from tessella.cells.shelf import Shelf
 from tessella.linalg.iterative.iteration import Progress
@@ -108,7 +106,7 @@ MISFIT = 0.1
 def _misfit(system: System, residual: dict[str, float]) -> str:
     """A remark on a solution that satisfies what was asked poorly, exact minimiser though it is."""
     loss = sum(system.weights[name] * r**2 for name, r in residual.items())
-    missed = math.sqrt(loss) / (math.sqrt(float(np.sum(system.h**2))) or 1.0)
+    missed = math.sqrt(loss) / (system.data_size or 1.0)
     if missed < MISFIT:
         return ""
     return (

@@ -23,7 +23,7 @@ from tessella.cells.applied import Applied
 from tessella.cells.basis import on_cells
 from tessella.cells.factors import CellFactors
 from tessella.cells.merging import Merged
-from tessella.cells.rows import operator_sizes
+from tessella.cells.sizes import operator_sizes
 from tessella.linalg.iterative.arnoldi import Ritz, largest
 from tessella.linalg.iterative.iteration import History, Progress
 from tessella.machine import processes

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import nullcontext, suppress
 from typing import Any
 
 import jax
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.functions import Orders, Traced, directional
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import PointCondition
 from tessella.problem.linearised import derivative
@@ -115,20 +117,26 @@ class Followed:
                     yield f, share, term
 
 
-def differentiated(own: Perturbed) -> Followed | Differences:
+def differentiated(own: Perturbed, shared: bool = False) -> Followed | Differences:
     """JAX's way, unless it cannot follow (sizes of domains, NumPy functions of theta, measured
-    values), or a difference says otherwise."""
+    values), or a difference says otherwise; of processes that have rows of their own (`shared`) all
+    go the same way."""
+
+    def largest(x: float) -> float:
+        return processes.largest("tangents", x) if shared else x
+
     direction = np.random.default_rng(0).standard_normal(len(own.theta))
     direction *= np.maximum(np.abs(own.theta), LEAST)
-    change = own.change(direction)[0]
+    with processes.in_unison("tangents") if shared else nullcontext():
+        change = own.change(direction)[0]
     if not plain(own.problem):
         return Differences()
-    made = Followed(own)
-    try:
+    made, found = Followed(own), np.zeros(0)
+    with suppress(Exception):
         found = made.tangents(own, direction[None])[0][0]
-    except Exception:
+    if largest(float(not len(found))):
         return Differences()
-    size, apart = (float(np.max(np.abs(x), initial=0.0)) for x in (change, found - change))
+    size, apart = (largest(float(np.max(np.abs(x), initial=0.0))) for x in (change, found - change))
     return made if apart <= AGREED * size else Differences()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -17,6 +18,7 @@ from jax.tree_util import tree_flatten
 from numpy.typing import ArrayLike
 
 from tessella.linalg.iterative.iteration import History
+from tessella.machine import processes
 from tessella.machine.arguments import check_callable
 from tessella.machine.arrays import Array
 from tessella.machine.device import on_the_cpu
@@ -295,7 +297,7 @@ class Parametric:
     def _derived(self, own: At) -> Followed | Differences:
         """How tables are differentiated by theta, found out once."""
         if self._way is None:
-            self._way = differentiated(own.perturbed)
+            self._way = differentiated(own.perturbed, own.ready.sharing > 1)
         return self._way
 
     def value(self, theta: Array) -> Array:
@@ -307,7 +309,9 @@ class Parametric:
         with self._lock, on_the_cpu(True):
             for start in range(0, len(directions), BATCH):
                 some = np.asarray(directions)[start : start + BATCH]
-                rows, seen = self._derived(own).tangents(own.perturbed, some)
+                derived = self._derived(own)
+                with processes.in_unison("tangents") if own.ready.sharing > 1 else nullcontext():
+                    rows, seen = derived.tangents(own.perturbed, some)
                 a = own.ready.many(rows).a
                 found.append((own.E @ a.T).T.reshape(seen.shape) + seen)
         return self._out(np.concatenate(found))
@@ -331,8 +335,17 @@ class Parametric:
                 if rows is None:
                     J = self.tangents(theta, np.eye(len(theta))).reshape(len(theta), -1)
                     return np.asarray(weights.reshape(len(weights), -1) @ J.T)
-                found.append(self._derived(own).gradients(own.perturbed, rows, some))
+                found.append(self._summed(own, rows, some))
         return np.concatenate(found)
+
+    def _summed(self, own: At, rows: Array, seen: Array) -> Array:
+        """Gradients from all rows, of which each process may have its own."""
+        derived, share = self._derived(own), own.ready.sharing
+        if share == 1:
+            return derived.gradients(own.perturbed, rows, seen)
+        with processes.in_unison("gradients"):
+            found = derived.gradients(own.perturbed, rows, seen / share)
+        return processes.total("gradients", found)
 
     def _out(self, values: Array) -> Array:
         return np.ascontiguousarray(

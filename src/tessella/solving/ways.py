@@ -53,13 +53,14 @@ class Parts:
 
 
 class System(Protocol):
-    """What is to be solved: rows, their right sides, and the weight of every statement."""
+    """What is to be solved: rows, their right sides and how large these are as they weigh in the
+    loss, and the weight of every statement."""
 
     @property
     def rows(self) -> int: ...
 
     @property
-    def h(self) -> Array: ...
+    def data_size(self) -> float: ...
 
     @property
     def weights(self) -> dict[str, float]: ...
