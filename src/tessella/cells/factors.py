@@ -331,7 +331,7 @@ def _factored(
     begun = processes.sent_bytes()
     plan = system.cells.order(system.faces, system.crossings, system.ports)
     mine = plan.owners == processes.index()
-    assert np.array_equal(plan.owners, system.cells.whose)
+    assert np.array_equal(plan.owners, system.cells.whose), "rows are stated by who has the cell"
     kinds = find_kinds(system, space_of, made, shelf is not None, mine)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
     axes = system.problem.domain.axes

@@ -78,12 +78,20 @@ class Crossing:
 
 
 class Ports(NamedTuple):
-    """Every cell's ports, the numbers of their faces, and the faces with as many numbers as cross
-    them."""
+    """Every cell's ports, the numbers of their faces, the faces with as many numbers as cross them,
+    and how many rows all ports have."""
 
     own: tuple[tuple[Port, ...], ...]
     crossings: tuple[tuple[int, ...], ...]
     faces: tuple[Face, ...]
+    rows: int
+
+    @staticmethod
+    def of(
+        own: Sequence[Sequence[Port]], crossings: Sequence[Sequence[int]], faces: Sequence[Face]
+    ) -> Ports:
+        rows = sum(len(port.slot) * len(port.taken) for ports in own for port in ports)
+        return Ports(tuple(map(tuple, own)), tuple(map(tuple, crossings)), tuple(faces), rows)
 
 
 def ports_of(crossing: Crossing) -> Ports:
@@ -127,8 +135,8 @@ def _ports_of(crossing: Crossing) -> Ports:
                 made[key] = _port(crossing, cell, number, side, modes)
             own_ports.append(made[key])
         ports.append(tuple(own_ports))
-    crossings = tuple(tuple(number for number, _ in sides) for sides in cells.sides)
-    return Ports(tuple(ports), crossings, tuple(faces))
+    crossings = [[number for number, _ in sides] for sides in cells.sides]
+    return Ports.of(ports, crossings, faces)
 
 
 Modes = tuple[tuple[Array, ...], tuple[Array, ...]]
@@ -317,7 +325,7 @@ def with_open(crossing: Crossing, ports: Ports, rows: int) -> Ports | None:
             crossings[cell].append(len(faces))
             n = numbers[axis, side]
             faces.append(Face(cell, -1, 0, n) if side else Face(-1, cell, n, 0))
-    return Ports(tuple(map(tuple, own_ports)), tuple(map(tuple, crossings)), tuple(faces))
+    return Ports.of(own_ports, crossings, faces)
 
 
 def _open_port(crossing: Crossing, cell: int, at: Side, taken: tuple[Datum, ...]) -> Port:

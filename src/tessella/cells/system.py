@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import chain
 
 import numpy as np
 
@@ -53,6 +52,8 @@ class CellSystem:
     crossings: tuple[tuple[int, ...], ...]
     """The numbers of the faces at every cell's ports."""
     faces: tuple[Face, ...]
+    port_rows: int
+    """Of all cells."""
     said: tuple[Said, ...] = ()
     stated: int = 0
     """Rows of all statements in all cells."""
@@ -69,12 +70,9 @@ class CellSystem:
         names += [c.name for c in self.problem.conditions]
         return {name: self.stating.weights[name] for name in names}
 
-    @cached_property
+    @property
     def rows(self) -> int:
-        own = self.stated + len(self.sums)
-        every = list(chain.from_iterable(self.ports))
-        numbers, ports = Counter(map(id, every)), {id(port): port for port in every}
-        return own + sum(n * len(ports[k].slot) * len(ports[k].taken) for k, n in numbers.items())
+        return self.stated + self.port_rows + len(self.sums)
 
     @cached_property
     def traces(self) -> int:
@@ -162,7 +160,13 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     ports = ports_of(crossing)
     if len(ports.faces) < len(system.faces):
         ports = with_open(crossing, ports, system.traces) or ports
-    return replace(system, ports=ports.own, crossings=ports.crossings, faces=ports.faces)
+    return replace(
+        system,
+        ports=ports.own,
+        crossings=ports.crossings,
+        faces=ports.faces,
+        port_rows=ports.rows,
+    )
 
 
 def _check_sizes(problem: Problem, basis: AnyCellBasis, points: int) -> None:
@@ -209,7 +213,7 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     along = equations.along()
     if any(own.winds for own in along):
         cells = replace(cells, faces=blown(cells, problem, along))
-        if not np.array_equal(cells.whose, equations.cells.whose):
+        if not np.array_equal(cells.whose, equations.cells.whose):  # by faces without any wind
             equations = _Equations(problem, basis, cells)
     stating, asked = equations.stating, equations.asked
     each = per_field(basis, problem.fields)
@@ -221,25 +225,9 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     rows = sum(len(c.points) if isinstance(c, PointCondition) else 1 for c in extras)
     opened = with_open(crossing, ports, rows) if plain else None
     free = bool(extras) and _constants_are_free(problem, equations.first_points)
-    sums: list[Sum] = []
-    for condition in problem.conditions:
-        if isinstance(condition, IntegralCondition):
-            sums.append(integral(stating, cells, condition))
-        elif isinstance(condition, PointCondition):
-            parts = measured(stating, cells, condition)
-            whole = [
-                (opened is not None or free) and bool(ports.own[int(part.members[0])])
-                for part in parts
-            ]
-            sums += [s for part, w in zip(parts, whole, strict=True) if w
-                     for s in each_as_sum(stating, part)]  # fmt: skip
-            asked += _of_own(cells, [p for p, w in zip(parts, whole, strict=True) if not w])
-        else:
-            places = [
-                p for name in condition.faces(problem.domain)
-                for p in cells.on(problem, name)
-            ]  # fmt: skip
-            asked += stating.condition(condition, places)
+    whole = opened is not None or free
+    more, sums = _conditions(stating, cells, [whole and bool(own) for own in ports.own])
+    asked += more
     if stating.shared:
         compare(stating.compared)
     own = sum(part.h.size for part in asked if not part.quiet)
@@ -253,6 +241,28 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
             f"oversampling (or points_per_axis), or use fewer features"
         )
     return system
+
+
+def _conditions(
+    stating: Stating, cells: Cells, whole: Sequence[bool]
+) -> tuple[list[Asked], list[Sum]]:
+    """Rows of all conditions: those of single cells, and those over all; readings in some cells are
+    rows of the `whole`."""
+    problem, sums = stating.problem, []
+    asked: list[Asked] = []
+    for condition in problem.conditions:
+        if isinstance(condition, IntegralCondition):
+            sums.append(integral(stating, cells, condition))
+        elif isinstance(condition, PointCondition):
+            parts = measured(stating, cells, condition)
+            far = [part for part in parts if whole[int(part.members[0])]]
+            sums += [one for part in far for one in each_as_sum(stating, part)]
+            asked += _of_own(cells, [part for part in parts if not whole[int(part.members[0])]])
+        else:
+            faces = condition.faces(problem.domain)
+            places = [place for name in faces for place in cells.on(problem, name)]
+            asked += stating.condition(condition, places)
+    return asked, sums
 
 
 class _Equations:
