@@ -70,6 +70,7 @@ BENCHMARKS = {
     "nonlinear": nonlinear.nonlinear,
     "gallery_nonlinear": nonlinear.gallery_nonlinear,
     "scaling": scaling.scaling,
+    "scaling_3d": scaling.scaling_3d,
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
     "large_paper": large.large_paper,
     "large_cells": large.large_cells,

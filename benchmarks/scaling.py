@@ -37,6 +37,9 @@ with blocks of so many cells along each axis."""
 
 REPEATS = 5
 
+MANY = min(8, CORES)
+"""Processes from which on others are run beside."""
+
 
 def problem(blocks: tuple[int, ...]) -> ts.Problem:
     """-Laplace(u) + a(x) u = f with a and f of the same scale in every block."""
@@ -136,28 +139,28 @@ def slowest(found: list[dict[str, Any]], name: str) -> float:
     return float(max(row[name] for row in found))
 
 
-def scaling() -> None:
-    """Weak scaling: as many blocks of cells as processes, and beside it as many processes that have
+def scaling(dimension: int = 2) -> None:
+    """Weak scaling: as many blocks of cells as processes. Beside many of them as many that have
     nothing to do with each other, which share caches and memory all the same, and one process with
     all threads."""
-    every = []
-    for dimension in (2, 3):
-        rows: list[dict[str, Any]] = []
-        for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
-            found = measured(number, number, dimension, 1)
+    rows: list[dict[str, Any]] = []
+    name = "scaling" if dimension == 2 else "scaling_3d"
+    for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
+        row = {"processes": number, **measured(number, number, dimension, 1)}
+        row["efficiency"] = (rows[0] if rows else row)["s"] / row["s"]
+        if number >= MANY:
+            words = "benchmarks.scaling", APART, dimension, PLENTY, edge_of(dimension)
+            row["s, as many apart"] = slowest(run(number, 1, *words), "s")
             whole = measured(1, number, dimension, CORES)
-            strangers = run(number, 1, "benchmarks.scaling", APART, dimension, PLENTY,
-                            edge_of(dimension))  # fmt: skip
-            apart = slowest(strangers, "s")
-            efficiency = (rows[0] if rows else found)["s"] / found["s"]
-            rows.append(
-                {"processes": number, **found, "efficiency": efficiency,
-                 "s, as many apart": apart, "of that": apart / found["s"],
-                 f"s, 1 process of {CORES} threads": whole["s"]}
-            )  # fmt: skip
-        table(f"cells in {dimension}D, {CORES} cores", rows)
-        every += rows
-        save("scaling", every)
+            row[f"s, 1 process of {CORES} threads"] = whole["s"]
+        rows.append(row)
+        save(name, rows)
+    table(f"cells in {dimension}D, {CORES} cores", rows[::-1])
+
+
+def scaling_3d() -> None:
+    """The same in space."""
+    scaling(3)
 
 
 def scarce() -> None:
