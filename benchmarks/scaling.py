@@ -8,6 +8,7 @@ import re
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,17 +24,17 @@ from tessella.machine.launch import launch
 from tessella.machine.memory import limited, peak_mib
 from tessella.machine.threads import CORES
 
-EDGE, FEATURES = 12, 280
-"""Cells of one process along each axis, and features of a cell."""
+SIZES = ((2, 12, 280), (2, 10, 400))
+"""Dimension, cells of one process along each axis, and features of a cell."""
 
-EDGE_3D, FEATURES_3D = 3, 200
+SIZE_3D = (3, 3, 200)
 
 APART = "apart"
 """Instead of a number of blocks: each process solves one by itself."""
 
-PLENTY, SCARCE, SCARCE_EDGE = 1 << 20, 4096, 40
+PLENTY, SCARCE, SCARCE_SIZE = 1 << 20, 4096, (2, 40, 280)
 """MiB that a process counts on, and those that are too few for one and enough for each of four,
-with blocks of so many cells along each axis."""
+with blocks of this size."""
 
 REPEATS = 5
 
@@ -64,18 +65,17 @@ def blocks_of(number: int, dimension: int) -> tuple[int, ...]:
     return tuple(found)
 
 
-def part(file: str, number: str, dimension: str, limit: str, width: str) -> None:
-    """One process of a run over blocks for `number` of them, of `width` cells along each axis. It
-    counts on so many MiB in all; process 0 writes what it took, or why it was refused. With `APART`
-    each is alone with a block."""
+def part(file: str, number: str, limit: str, dimension: str, edge: str, features: str) -> None:
+    """One process of a run over blocks for `number` of them. It counts on so many MiB in all;
+    process 0 writes what it took, or why it was refused. With `APART` each is alone with a
+    block."""
     if number == APART:
         file, number = beside(file), "1"
     else:
         ts.distributed()
     blocks = blocks_of(int(number), int(dimension))
-    edge, features = int(width), FEATURES if len(blocks) == 2 else FEATURES_3D
-    choices: dict[str, Any] = {"coupling": "interfaces", "features": features}
-    stated, subdomains = problem(blocks), tuple(edge * n for n in blocks)
+    choices: dict[str, Any] = {"coupling": "interfaces", "features": int(features)}
+    stated, subdomains = problem(blocks), tuple(int(edge) * n for n in blocks)
     ts.factor(problem((1,) * len(blocks)), subdomains=2, **choices).solve()
     before, seconds, busy = peak_mib(), [], []
     try:
@@ -125,47 +125,52 @@ def run(number: int, most: int, module: str, *words: object) -> list[dict[str, A
         return [json.loads(file.read_text()) for file in Path(folder).iterdir()]
 
 
-def edge_of(dimension: int) -> int:
-    return EDGE if dimension == 2 else EDGE_3D
+Size = tuple[int, int, int]
 
 
-def measured(number: int, blocks: int, dimension: int, most: int) -> dict[str, Any]:
+def measured(number: int, blocks: int, most: int, size: Size) -> dict[str, Any]:
     """So many processes, of so many threads at most, over so many blocks."""
-    words = blocks, dimension, PLENTY, edge_of(dimension)
-    return run(number, most, "benchmarks.scaling", *words)[0]
+    return run(number, most, "benchmarks.scaling", blocks, PLENTY, *size)[0]
 
 
 def slowest(found: list[dict[str, Any]], name: str) -> float:
     return float(max(row[name] for row in found))
 
 
-def scaling(dimension: int = 2) -> None:
-    """Weak scaling: as many blocks of cells as processes. Beside many of them as many that have
-    nothing to do with each other, which share caches and memory all the same, and one process with
-    all threads."""
+def weak(size: Size, numbers: Sequence[int]) -> list[dict[str, Any]]:
+    """As many blocks of cells as processes. Beside many of them as many that have nothing to do
+    with each other, which share caches and memory all the same, and one process with all
+    threads."""
     rows: list[dict[str, Any]] = []
-    name = "scaling" if dimension == 2 else "scaling_3d"
-    for number in (n for n in (1, 2, 4, 8, 16) if n <= max(4, CORES)):
-        row = {"processes": number, **measured(number, number, dimension, 1)}
+    for number in (n for n in numbers if n <= max(4, CORES)):
+        row = {"processes": number, "features": size[2], **measured(number, number, 1, size)}
         row["efficiency"] = (rows[0] if rows else row)["s"] / row["s"]
         if number >= MANY:
-            words = "benchmarks.scaling", APART, dimension, PLENTY, edge_of(dimension)
-            row["s, as many apart"] = slowest(run(number, 1, *words), "s")
-            whole = measured(1, number, dimension, CORES)
+            strangers = run(number, 1, "benchmarks.scaling", APART, PLENTY, *size)
+            row["s, as many apart"] = slowest(strangers, "s")
+            whole = measured(1, number, CORES, size)
             row[f"s, 1 process of {CORES} threads"] = whole["s"]
         rows.append(row)
-        save(name, rows)
-    table(f"cells in {dimension}D, {CORES} cores", rows[::-1])
+    table(f"cells in {size[0]}D, {CORES} cores", rows[::-1])
+    return rows
+
+
+def scaling() -> None:
+    """Weak scaling in the plane."""
+    rows: list[dict[str, Any]] = []
+    for size in SIZES:
+        rows += weak(size, (1, 2, 4, 8, 16))
+        save("scaling", rows)
 
 
 def scaling_3d() -> None:
     """The same in space."""
-    scaling(3)
+    save("scaling_3d", weak(SIZE_3D, (1, 2, 4, 8, 16)))
 
 
 def scarce() -> None:
     """A problem that one process has too little memory for, and four with as much each solve."""
-    words = "benchmarks.scaling", 4, 2, SCARCE, SCARCE_EDGE
+    words = "benchmarks.scaling", 4, SCARCE, *SCARCE_SIZE
     rows = [{"processes": n, **run(n, 1, *words)[0]} for n in (1, 4)]
     for row in rows:
         print(f"{row['processes']} with {SCARCE} MiB each: {row.get('refused', row)}")
