@@ -41,10 +41,14 @@ def _char(letter: bytes) -> Any:
 
 
 LOWER, PLAIN, TRANSPOSED = (_char(letter) for letter in (b"L", b"N", b"T"))
-LEFT, RIGHT, ONE = _char(b"L"), _char(b"R"), ctypes.byref(ctypes.c_double(1.0))
+LEFT, RIGHT = (_char(letter) for letter in (b"L", b"R"))
+ONE, LESS = (ctypes.byref(ctypes.c_double(x)) for x in (1.0, -1.0))
 
 BLOCK = 64
 """Columns that LAPACK takes together, for the sizes of its workspaces."""
+
+WIDTH = 48
+"""Columns of a triangle that are solved for at a time, if there are more than twice as many."""
 
 
 # --- inverses
@@ -100,17 +104,31 @@ def cholesky(G: Array) -> np.ndarray:
 
 
 def solve_cholesky(L: Array, x: Array) -> None:
-    """Overwrite x (count, n, m) by G_i^-1 x_i, for the factors that `cholesky` left."""
+    """Overwrite x (count, n, m) by G_i^-1 x_i, for the factors that `cholesky` left. Of large ones
+    some columns are solved for at a time, so that most of it are products, which are faster."""
     if not x.size:
         return
     assert L.flags.c_contiguous and x.flags.c_contiguous
     count, n, m = x.shape
-    routine, size, columns = _routine("dtrsm", 11), _int(n), _int(m)
+    solve, product, size, rows = _routine("dtrsm", 11), _routine("dgemm", 13), _int(n), _int(m)
+    width = n if n <= 2 * WIDTH else WIDTH
+    ends = [(a, min(a + width, n)) for a in range(0, n, width)]
+    steps = [(8 * a, 8 * b, _int(a), _int(b - a), _int(n - b)) for a, b in ends]
     factor, factor_step, start, step = L.ctypes.data, L.strides[0], x.ctypes.data, x.strides[0]
     for i in range(count):
         own, at = factor + i * factor_step, start + i * step
-        for which in (TRANSPOSED, PLAIN):
-            routine(RIGHT, LOWER, which, PLAIN, columns, size, ONE, own, size, at, columns)
+        for a, _, before, wide, _ in steps:
+            here, corner = at + m * a, own + a * (n + 1)
+            if a:
+                given = at, rows, own + a, size, ONE, here, rows
+                product(PLAIN, TRANSPOSED, rows, wide, before, LESS, *given)
+            solve(RIGHT, LOWER, TRANSPOSED, PLAIN, rows, wide, ONE, corner, size, here, rows)
+        for a, b, _, wide, after in reversed(steps):
+            here, corner = at + m * a, own + a * (n + 1)
+            if b < 8 * n:
+                given = at + m * b, rows, own + a * n + b, size, ONE, here, rows
+                product(PLAIN, PLAIN, rows, wide, after, LESS, *given)
+            solve(RIGHT, LOWER, PLAIN, PLAIN, rows, wide, ONE, corner, size, here, rows)
 
 
 def solve_cholesky_rows(L: Array, x: Array, starts: np.ndarray) -> None:
