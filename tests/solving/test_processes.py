@@ -116,6 +116,39 @@ def back(problem):
     return processes.total("back", rows @ (1 + factored.ready.system.right))
 
 
+def after_an_error():
+    """A function that is not finite in the cells of one process is refused by all, and what they
+    solve for afterwards is right."""
+    factored = ts.factor(varying(), subdomains=3, **CELLS)
+    with pytest.raises(ValueError, match="not finite"):
+        factored.solve(rhs=lambda x: np.where(x[:, 0] > 0.9, np.nan, 1.0))
+    return factored.solve(rhs=7.0)(AT)
+
+
+def rounding():
+    """Data that are rounding errors, which other points beside them change."""
+    first = ts.solve(varying(), subdomains=3, estimate=False, **CELLS)
+    return 1 + ts.solve(varying(lambda x: 1e-6 * first(x)), subdomains=3, estimate=False, **CELLS)(
+        AT
+    )
+
+
+def differing(me):
+    """Problems that are not those of the other process: in cells, data, weights, where a condition
+    holds, and what is integrated."""
+    equation = ts.Equation(-ts.Laplacian(), 1.0)
+    corner = ts.Dirichlet(0.0, on=lambda x: x[:, 0] < 0.5 + 0.2 * me)
+    share = ts.Integral(0.1, of=(lambda x: 1.0 + me * x[:, 0]) * ts.Identity())
+    swapped = ts.Dirichlet(0.0, on=("xmin", "xmax")[me])
+    yield varying(0.0), 2 + me
+    yield varying(float(me)), 2
+    yield varying(lambda x: x[:, 0] + 1e-6 * me), 2
+    yield ts.Problem(SQUARE, equation, [ts.Dirichlet(0.0, weight=1.0 + 99 * me)]), 2
+    yield ts.Problem(SQUARE, equation, [corner, ts.Neumann(0.0, on=lambda x: x[:, 0] > 0.5)]), 2
+    yield ts.Problem(SQUARE, equation, [ts.Neumann(0.0, on=("ymin", "ymax")), swapped]), 2
+    yield ts.Problem(SQUARE, ts.Equation(-ts.Laplacian(), 0.0), [ts.Neumann(0.0), share]), 2
+
+
 def solved():
     """What is compared."""
     factored = ts.factor(varying(), subdomains=4, **CELLS)
@@ -132,6 +165,8 @@ def solved():
         "blown": ts.solve(blown(), subdomains=(3, 2), estimate=False, **CELLS)(AT),
         "measured": ts.solve(measured(), subdomains=4, estimate=False, **CELLS)(AT),
         "after": after(),
+        "after an error": after_an_error(),
+        "rounding": rounding(),
         "gradient": gradient(),
     }
 
@@ -211,7 +246,7 @@ def test_a_killed_process_ends_the_other_and_is_named(tmp_path, capfd):
     finished until then another one goes on from."""
     assert run(2, "end", tmp_path) == 128 + signal.SIGKILL
     said = capfd.readouterr()
-    assert said.out.count("differ in the problem") == 6
+    assert said.out.count("differ in the problem") == 14
     assert "process 1 ended without a word" in said.err
     assert "process 1 was ended by SIGKILL" in said.err
     assert "solved without the other" not in said.out
@@ -231,9 +266,9 @@ def main(what, *folder):
         np.savez(Path(*folder) / f"{processes.index()}.npz", **known, **values)
         return
     me = processes.index()
-    for data, cells in ((0.0, 2 + me), (float(me), 2), (lambda x: x[:, 0] + 1e-6 * me, 2)):
+    for problem, cells in differing(me):
         try:
-            ts.solve(varying(data), subdomains=cells, **CELLS)
+            ts.solve(problem, subdomains=cells, **CELLS)
         except ValueError as error:
             print(error, flush=True)
     kept = Path(*folder)

@@ -317,10 +317,10 @@ def _factored(
     ready = _ahead(plan, widths, *_hashable((statements, shapes, ports)))
     leaves = map_cells(statements, ports, widths)
     merged = merge(leaves.T, plan)
-    ready.join()
     condition, growth = jax.device_get((leaves.condition, merged.growth))
     if not (condition <= WELL and growth < MAGNIFIED):
         return None
+    ready.join()
     if progress is not None:
         progress(system.cells.count, system.cells.count, 1.0)
     note = f"direct: about {gib(int(plan.bytes))} on the device" if solver is None else ""

@@ -104,6 +104,8 @@ def integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> Su
     with processes.in_unison("functions"):
         lift = problem.lift(condition.operator, where.x)
         found = [problem.symbol(condition.operator, where.x, None, f) for f in problem.fields]
+    if stating.shared:
+        stating.compare(condition, where, None, found)
     symbols = [{alpha: where.own(c) for alpha, c in own.items()} for own in found]
     for place in where.places:
         shape = (len(place.members), len(place.slot))

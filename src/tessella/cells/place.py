@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -68,6 +68,14 @@ class Where(NamedTuple):
     def common(self, values: Array) -> Array:
         """Those at points that all processes have."""
         return values[self.height : self.height + SAMPLED]
+
+
+class Compared(NamedTuple):
+    """A statement's numbers at points that all processes have, found beside those at points of each
+    one's own, and how to find them `again` by themselves."""
+
+    tables: list[Array]
+    again: Callable[[], list[Array]]
 
 
 class Points:

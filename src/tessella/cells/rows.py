@@ -24,7 +24,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells.draw import Slot
-from tessella.cells.place import Place, Points, Where
+from tessella.cells.place import Compared, Place, Points, Where
 from tessella.cells.sizes import MEASURED, Mask, Symbols, settled, symbol_sizes
 from tessella.geometry.functions import Orders
 from tessella.machine import processes
@@ -138,7 +138,7 @@ class Stating:
         self.first_size = 0.0
         self.weights: dict[str, float] = {}
         self.said: list[Said] = []
-        self.compared: list[Array] = []
+        self.compared: list[Compared] = []
         """What all processes must have found alike."""
 
     def total(self, own: Sequence[float]) -> list[float]:
@@ -211,7 +211,10 @@ class Stating:
         own, spoken, chosen = where.places, self.spoken(condition, where), None
         if callable(condition.on):
             with processes.in_unison("functions"):
-                chosen = where.own(condition.chosen(where.x))
+                every = condition.chosen(where.x)
+            chosen, common = where.own(every), [where.common(every.astype(np.float64))]
+            if self.shared:
+                self.compared.append(Compared(common, lambda: common))
         whole = self._measure(own, chosen)
         if whole == 0:
             raise ValueError(
@@ -301,10 +304,28 @@ class Stating:
             symbols = [problem.symbol(source.operator, *at, field) for field in problem.fields]
         if not self.shared:
             return Spoken(lift, given, symbols)
-        tables = (given, *(c for symbol in symbols for c in symbol.values()))
-        self.compared += [where.common(x) for x in tables]
+        self.compare(source, where, given, symbols)
         own = [{alpha: where.own(c) for alpha, c in symbol.items()} for symbol in symbols]
         return Spoken(where.own(lift), where.own(given), own)
+
+    def compare(
+        self, source: Statement, where: Where, given: Array | None, symbols: Symbols
+    ) -> None:
+        """Keep what a statement says at points that all processes have: its data, unless it is an
+        integral, and its coefficients."""
+        problem, x = self.problem, where.common(where.x)
+        at = x, None if where.normals is None else where.common(where.normals)
+
+        def again() -> list[Array]:
+            each = [problem.symbol(source.operator, *at, field) for field in problem.fields]
+            tables = [c for symbol in each for c in symbol.values()]
+            if given is None:
+                return tables
+            return [source.values(*at) - problem.lift(source.operator, *at), *tables]
+
+        found = [c for symbol in symbols for c in symbol.values()]
+        tables = found if given is None else [given, *found]
+        self.compared.append(Compared([where.common(table) for table in tables], again))
 
     def stated(
         self,

@@ -8,11 +8,12 @@ import numpy as np
 
 from tessella.cells.basis import AnyCellBasis
 from tessella.cells.draw import digest
+from tessella.cells.place import Compared
 from tessella.cells.sizes import Symbols
 from tessella.cells.tiled import Cells
 from tessella.machine import processes
 from tessella.machine.arrays import Array
-from tessella.problem.conditions import IntegralCondition, PointCondition
+from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Problem
 
 
@@ -23,10 +24,15 @@ def fingerprint(problem: Problem, basis: AnyCellBasis, cells: Cells) -> bytes:
     for own in problem.statements:
         terms = own.operator.expand(problem.domain.axes)
         found.append((own.name, type(own).__name__, [(t.orders, t.field) for t in terms]))
+        found.append(own.weight)
         if isinstance(own, PointCondition):
             found += [own.points.tolist(), own.values(own.points).tolist()]
+            symbols = [problem.symbol(own.operator, own.points, None, f) for f in problem.fields]
+            found += [c.tolist() for one in symbols for c in one.values()]
         elif isinstance(own, IntegralCondition):
             found.append(own.number)
+        elif isinstance(own, Condition):
+            found.append(own.faces(problem.domain))
     tables = (cells.centres, cells.half_widths)
     return digest(repr(found).encode(), *(x.tobytes() for x in tables))
 
@@ -36,16 +42,29 @@ ROUNDING = 1e-9
 not the same to the last bit whatever others it is asked for beside them."""
 
 
-def compare(tables: Sequence[Array]) -> None:
-    """Refuse statements that others have other numbers for."""
-    own = np.stack(tables)
-    size = ROUNDING * np.max(np.abs(own), axis=1, keepdims=True)
-    for other, theirs in enumerate(processes.gathered("the problem", own)):
-        if not np.all(np.abs(theirs - own) <= size):
-            raise ValueError(
-                f"processes {processes.index()} and {other} differ in the problem: all processes "
-                f"must state the same problem with the same numbers"
-            )
+def compare(said: Sequence[Compared]) -> None:
+    """Refuse statements that others have other numbers for. Data that are hardly more than rounding
+    errors depend on the points asked beside them, so whoever differs is asked for these alone."""
+    if _other([table for own in said for table in own.tables]) is None:
+        return
+    other = _other([table for own in said for table in own.again()])
+    if other is not None:
+        raise ValueError(
+            f"processes 0 and {other} differ in the problem: all processes must state the same "
+            f"problem with the same numbers"
+        )
+
+
+def _other(tables: Sequence[Array]) -> int | None:
+    """A process with other numbers than process 0, the same one for all who ask."""
+    first, *others = processes.gathered("the problem", np.stack(tables))
+    for number, theirs in enumerate(others, 1):
+        if theirs.shape != first.shape:
+            return number
+        size = np.maximum(np.abs(first), np.abs(theirs)).max(axis=1, keepdims=True)
+        if not np.all(np.abs(theirs - first) <= ROUNDING * size):
+            return number
+    return None
 
 
 def of_all(numbers: np.ndarray, known: Sequence[Symbols]) -> tuple[np.ndarray, list[Symbols]]:

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.geometry.lattice import along_axes
+from tessella.machine import processes
 from tessella.machine.arrays import Array, on_device
 
 Function = Callable[[Any], Any]
@@ -197,8 +198,9 @@ def function_values(function: Function | float, points: Array, what: str | None 
 
 def _try_few(function: Function, points: Array, what: str, traced: bool = False) -> None:
     """Refuse a function of too many values before it is asked for them all; not one of our own,
-    which says that it is `pointwise`. One that JAX can follow need not be called for that."""
-    if len(points) < MANY or getattr(function, "pointwise", False):
+    which says that it is `pointwise`. One that JAX can follow need not be called for that. Several
+    processes try nothing: it may be a solution in parts, which all must call equally often."""
+    if len(points) < MANY or getattr(function, "pointwise", False) or not processes.alone():
         return
     few = points[:FEW]
     try:

@@ -77,7 +77,8 @@ class Connection:
         if not early:
             return self._received(room)
         number = min(len(early), len(room))
-        room[:number] = early[:number]
+        with memoryview(early) as kept:
+            room[:number] = kept[:number]
         del early[:number]
         return number
 

@@ -141,13 +141,15 @@ class Wire:
         own, known = self.others[other], {x.socket: x for x in self.others.values() if x.open}
         while True:
             self.waits = other, since
-            ready, free, _ = select.select([*known], to_send, [])
+            try:
+                ready, free, _ = select.select([*known], to_send, [])
+            finally:
+                self.waits = None
             for end in ready:
                 known[end].read()
             if free or own.socket in ready:
                 break
             known = {end: one for end, one in known.items() if one.open}
-        self.waits = None
 
     def close(self) -> None:
         for one in self.others.values():

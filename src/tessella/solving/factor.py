@@ -28,7 +28,7 @@ from tessella.solution.report import Report
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, report_of, substitute
 from tessella.solving.method import Method, check_problem, unknown, with_choices
-from tessella.solving.places import Places, places_of
+from tessella.solving.places import Places, places_of, together
 from tessella.solving.plan import on_basis
 from tessella.solving.stored_factors import StoredStatement, packed, save
 from tessella.solving.tolerance import solve_to
@@ -209,7 +209,8 @@ class FactoredProblem:
             )
             return dataclasses.replace(solved, report=told)
         given = self._by_name(rhs, values or {})
-        prepared = {name: self._prepared(name, data) for name, data in given.items()}
+        with together(self.ready):
+            prepared = {name: self._prepared(name, data) for name, data in given.items()}
         count = _common({name: own.count for name, own in prepared.items() if own.count})
         found: list[Solution] = []
         for start in range(0, count or 1, BATCH):
@@ -222,7 +223,7 @@ class FactoredProblem:
     ) -> list[Solution]:
         """Some of all right-hand sides."""
         watch, basis = Stopwatch(), self.parts.basis
-        with watch.phase("assemble"):
+        with watch.phase("assemble"), together(self.ready):
             right = np.tile(self.ready.system.right, (here.stop - here.start, 1))
             for name, own in prepared.items():
                 places = self._places[name]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple
 
 import numpy as np
 
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.overlap.factored import Data
 from tessella.solving.ways import Factors
@@ -51,15 +53,22 @@ def _placed(parts: Sequence[Data]) -> Places:
     return Places(x, slice(None), at, scale, lift, turned)
 
 
+def together(ready: Factors) -> AbstractContextManager[None]:
+    """Inside, what a function raises in one of the processes that share data all raise: they have
+    other points, and would go on without it."""
+    return processes.in_unison("functions") if ready.sharing > 1 else nullcontext()
+
+
 def right_with(
     ready: Factors, places: Mapping[str, Places], values: Mapping[str, OnBoundary]
 ) -> Array:
     """The right-hand side of a system with other data of some statements."""
     found = np.array(ready.system.right)
-    for name, function in values.items():
-        own = places[name]
-        given = np.asarray(function(own.points, own.normals))[own.which]
-        found[own.at] = (given - own.lift) * own.scale
+    with together(ready):
+        for name, function in values.items():
+            own = places[name]
+            given = np.asarray(function(own.points, own.normals))[own.which]
+            found[own.at] = (given - own.lift) * own.scale
     return found
 
 
@@ -68,8 +77,9 @@ def right_of(
 ) -> Array:
     """The right-hand side of the differences that data of some statements make to a solution."""
     found = np.zeros_like(ready.system.right)
-    for name, function in values.items():
-        own = places[name]
-        given = np.asarray(function(own.points, own.normals))[own.which]
-        found[own.at] = given * own.scale
+    with together(ready):
+        for name, function in values.items():
+            own = places[name]
+            given = np.asarray(function(own.points, own.normals))[own.which]
+            found[own.at] = given * own.scale
     return found
