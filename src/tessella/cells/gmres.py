@@ -67,15 +67,13 @@ def _numbers(order: Order, counts: Sequence[float], owner: int) -> float:
     lower ones that are still to be joined."""
     stages, left, most = order.stages, 0.0, 0.0
     there: dict[int, float] = {}
-    until = {child: k for k, level in enumerate(order.levels) for i in level
-             for child in (stages[i].left, stages[i].right)}  # fmt: skip
     for k, level in enumerate(order.levels):
         for i in level:
             if stages[i].owner == owner:
                 there[i], kept = (counts[i] * n for n in stages[i].numbers_left)
                 left += kept
         most = max(most, sum(there.values()))
-        there = {i: size for i, size in there.items() if until.get(i, k) > k}
+        there = {i: size for i, size in there.items() if order.joined_by.get(i, k) > k}
     return left + most
 
 

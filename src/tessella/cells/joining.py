@@ -243,6 +243,13 @@ class Order:
         return [[i for i, h in enumerate(height) if h == k] for k in range(1, max(height) + 1)]
 
     @cached_property
+    def joined_by(self) -> dict[int, int]:
+        """Of every stage, the level after which no members of it are left to join."""
+        levels = enumerate(self.levels)
+        every = ((k, self.stages[i]) for k, level in levels for i in level)
+        return {child: k for k, s in every for child in (s.left, s.right)}
+
+    @cached_property
     def last_use(self) -> dict[int, int]:
         """Of every stage, the last one that joins members of it."""
         return {child: i for i, s in enumerate(self.stages) for child in (s.left, s.right)}

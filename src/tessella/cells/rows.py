@@ -134,7 +134,7 @@ class Stating:
         self.typical = columns ** (1 / d) / np.array([settled(x, 6) for x in mean.tolist()])
         self.coefficients: dict[tuple[int, Orders], float] = {}
         self.symbols: list[Symbols] = []
-        """Of every equation and unknown, the coefficients at all points."""
+        """Of every equation and unknown, the coefficients at all points of this process."""
         self.first_size = 0.0
         self.weights: dict[str, float] = {}
         self.said: list[Said] = []
@@ -157,7 +157,8 @@ class Stating:
         spoken = self.spoken(equation, where)
         inside = None
         if equation.where is not None:
-            inside = where.own(equation.holds(self.problem.domain, where.x))
+            with processes.in_unison("functions"):
+                inside = where.own(equation.holds(self.problem.domain, where.x))
         weight = self._equation_weight(equation, spoken, inside)
         self.weights[equation.name] = weight
         self.symbols.append(spoken.symbols)
@@ -212,8 +213,9 @@ class Stating:
         if callable(condition.on):
             with processes.in_unison("functions"):
                 every = condition.chosen(where.x)
-            chosen, common = where.own(every), [where.common(every.astype(np.float64))]
+            chosen = where.own(every)
             if self.shared:
+                common = [where.common(every.astype(np.float64))]
                 self.compared.append(Compared(common, lambda: common))
         whole = self._measure(own, chosen)
         if whole == 0:

@@ -1,4 +1,4 @@
-"""What several processes have of the cells, and what they must agree on."""
+"""What several processes have of the cells."""
 
 from __future__ import annotations
 
