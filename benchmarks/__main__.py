@@ -75,6 +75,7 @@ BENCHMARKS = {
     "large_paper": large.large_paper,
     "large_cells": large.large_cells,
     "scarce": scaling.scarce,
+    "exchange_growth": scaling.exchange_growth,
     "agreement": agreement.agreement,
     "kills": agreement.kills,
     "memory": robust.predictions,

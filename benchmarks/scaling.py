@@ -168,6 +168,24 @@ def scaling_3d() -> None:
     save("scaling_3d", weak(SIZE_3D, (1, 2, 4, 8, 16)))
 
 
+def exchange_growth() -> None:
+    """Iterations of the exchange with ever more cells along an axis."""
+    rows = []
+    for dimension, features, edges in ((2, 60, (4, 8, 16, 32)), (3, 100, (2, 4, 6, 8))):
+        for edge in edges:
+            solution = ts.solve(
+                problem((1,) * dimension), coupling="interfaces", subdomains=edge,
+                features=features, solver="exchange", estimate=False,
+            )  # fmt: skip
+            found = {
+                "iterations": solution.report.iterations,
+                "s": solution.report.seconds["total"],
+            }
+            rows.append({"dimension": dimension, "cells along an axis": edge, **found})
+    table("exchange", rows)
+    save("exchange_growth", rows)
+
+
 def scarce() -> None:
     """A problem that one process has too little memory for, and four with as much each solve."""
     words = "benchmarks.scaling", 4, SCARCE, *SCARCE_SIZE
