@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -89,8 +89,6 @@ class BlockMatrix:
     groups: tuple[Group, ...]
     shape: tuple[int, int]
     lookup: Lookup | None = None
-
-    ahead: ClassVar[bool] = False
 
     @property
     def vectors(self) -> Whole:

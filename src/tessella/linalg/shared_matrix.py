@@ -28,11 +28,6 @@ class SharedMatrix:
     vectors: Halo | MeshHalo
 
     @property
-    def ahead(self) -> bool:
-        """Whether sums are on their way while products are made."""
-        return self.vectors.shared
-
-    @property
     def shape(self) -> tuple[int, int]:
         return self.own.shape
 

@@ -50,8 +50,6 @@ class Deflated:
     coarse: BlockMatrix | SharedMatrix | None
     factors: Factorisation | WideFactorisation | SharedCoarse | None
 
-    ahead: ClassVar[bool] = False
-
     @property
     def shape(self) -> tuple[int, int]:
         return self.fine.shape

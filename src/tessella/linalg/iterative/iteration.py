@@ -39,6 +39,7 @@ from tessella.linalg.iterative.loops import (
 )
 from tessella.linalg.iterative.meshed import begun as begun_meshed
 from tessella.linalg.iterative.meshed import run_meshed, spread_in
+from tessella.linalg.row_matrix import RowMatrix
 from tessella.linalg.units import in_units
 from tessella.linalg.vectors import Vectors
 from tessella.machine.arguments import is_number
@@ -287,7 +288,7 @@ class Iterative(ABC, Generic[State, Inner]):
         begin: Any = type(self)._begin
         if (A := spread_in(state)) is not None:
             return begun_meshed(begin, state, A.right(b)), A.whole
-        if state.vectors.shared:
+        if state.vectors.shared or isinstance(state, RowMatrix):
             return begin(state, b), np.asarray
         right = on_device(b)
         start = _started(begin, state, right) if self.compiled else begin(state, right)
@@ -296,7 +297,7 @@ class Iterative(ABC, Generic[State, Inner]):
     def _loop(self, state: State) -> Loop:
         if spread_in(state) is not None:
             return run_meshed
-        if state.vectors.shared or not self.compiled:
+        if state.vectors.shared or isinstance(state, RowMatrix) or not self.compiled:
             return run_on_host
         return run_through if preferred().blind else run_until
 

@@ -7,24 +7,25 @@ Both search the same Krylov space, as CG does (`normal_equations`). LSQR picks i
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple, Protocol
+from functools import partial
+from typing import Any, ClassVar, NamedTuple, Protocol
 
 import jax
+import numpy as np
 
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.iteration import Iterative, Progress, checked
 from tessella.linalg.iterative.loops import Iterate
 from tessella.linalg.iterative.meshed import spread
+from tessella.linalg.row_matrix import RowMatrix, by_rows
 from tessella.linalg.vectors import Vectors
-from tessella.machine.arrays import namespace
+from tessella.machine.arrays import Array, namespace
 
 
 class Products(Protocol):
-    """A matrix as these methods know it; `ahead` if A v can be found while |v| is on its way."""
-
-    @property
-    def ahead(self) -> bool: ...
+    """A matrix as these methods know it."""
 
     def matvec(self, v: jax.Array, /) -> jax.Array: ...
 
@@ -38,13 +39,13 @@ class _Bidiagonal(NamedTuple):
     """Golub and Kahan: A V = U B with lower bidiagonal B; alpha and beta are its newest entries.
 
     u and v are the newest columns of U and V times beta and alpha: who uses them divides, so that
-    no pass over them is spent on scaling. `ahead` is A v if that is found already.
+    no pass over them is spent on scaling. `begun` is what of A v is on its way already.
     """
 
     u: jax.Array
     v: jax.Array
     alpha: jax.Array
-    ahead: jax.Array | None
+    begun: Callable[[], Array] | None
     beta: jax.Array
     norm_A: jax.Array
 
@@ -105,23 +106,34 @@ def _bidiagonal_begin(A: Products, b: jax.Array) -> _Bidiagonal:
 
 
 def _bidiagonal_step(A: Products, s: _Bidiagonal) -> _Bidiagonal:
-    """A sum over processes is on its way while the next product is made."""
+    """A sum over processes is on its way while there is other work."""
     over_alpha = _inverse(s.alpha)
-    forward = A.matvec(s.v) if s.ahead is None else s.ahead
-    u = forward * over_alpha - (s.alpha * _inverse(s.beta)) * s.u
+    u, back = _onwards(A, s, over_alpha)
     coming = A.vectors.coming_row_norm(u)
-    back = A.rmatvec(u)
+    found = back()
     beta = coming()
     norm_A = namespace(beta).sqrt(s.norm_A**2 + s.alpha**2 + beta**2)
-    v = back * _inverse(beta) - (beta * over_alpha) * s.v
+    v = found * _inverse(beta) - (beta * over_alpha) * s.v
     return _Bidiagonal(u, v, *_measured(A, v), beta, norm_A)
 
 
-def _measured(A: Products, v: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """|v|, and A v if there is time for it until |v| is known."""
+def _onwards(
+    A: Products, s: _Bidiagonal, over_alpha: jax.Array
+) -> tuple[jax.Array, Callable[[], jax.Array]]:
+    """The next u, and how to find A^T u."""
+    less = s.alpha * _inverse(s.beta)
+    if isinstance(A, RowMatrix):
+        found: Any = A.onwards(np.asarray(s.v), np.asarray(s.u), over_alpha, less, s.begun)
+        return found
+    u = A.matvec(s.v) * over_alpha - less * s.u
+    return u, partial(A.rmatvec, u)
+
+
+def _measured(A: Products, v: Any) -> tuple[jax.Array, Callable[[], Array] | None]:
+    """|v|, and what of A v can be on its way until that is known."""
     coming = A.vectors.coming_column_norm(v)
-    ahead = A.matvec(v) if A.ahead else None
-    return coming(), ahead
+    begun = A.begun(v) if isinstance(A, RowMatrix) else None
+    return coming(), begun
 
 
 def lsqr_begin(A: Products, b: jax.Array) -> Iterate[Lsqr]:
@@ -256,7 +268,7 @@ class LSQR(Iterative[BlockMatrix, Lsqr]):
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
         """LSQR reuses nothing between right-hand sides but the matrix itself."""
-        return spread(checked(A, self.sizes))
+        return by_rows(spread(checked(A, self.sizes)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -277,4 +289,4 @@ class LSMR(Iterative[BlockMatrix, _Lsmr]):
 
     def init(self, A: BlockMatrix, progress: Progress | None = None) -> BlockMatrix:
         """LSMR reuses nothing between right-hand sides but the matrix itself."""
-        return spread(checked(A, self.sizes))
+        return by_rows(spread(checked(A, self.sizes)))

@@ -1,0 +1,127 @@
+"""A matrix by its rows is the same linear map, read once for both products."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import tessella as ts
+from tessella.linalg import row_matrix
+from tessella.linalg.block_matrix import Block, BlockMatrix, beside, from_blocks
+from tessella.linalg.row_matrix import RowMatrix, by_rows
+from tessella.machine.memory import limited
+
+
+@pytest.fixture
+def at_once(monkeypatch):
+    """Matrices of any size, however much they are padded."""
+    monkeypatch.setattr(row_matrix, "LARGE", 0)
+    monkeypatch.setattr(row_matrix, "PADDED", np.inf)
+
+
+def windows(number, overlap, periodic=False, seed=0, widths=None, per=7):
+    """Blocks of windows along a line, of random widths, over points in random order."""
+    random = np.random.default_rng(seed)
+    x = (np.arange(per * number) + 0.5) / per
+    name = random.permutation(len(x))
+    widths = random.integers(0, 6, number) if widths is None else np.full(number, widths)
+    starts = np.cumsum(widths) - widths
+    blocks = []
+    for j, (width, start) in enumerate(zip(widths.tolist(), starts.tolist(), strict=True)):
+        away = np.abs(x - j - 0.5)
+        away = np.minimum(away, number - away) if periodic else away
+        rows = name[away < overlap / 2]
+        values = random.standard_normal((len(rows), width))
+        blocks.append(Block(values, rows, start + np.arange(width)))
+    shape = len(x) + 2, max(int(widths.sum()), 1)  # two rows that no block fills
+    return from_blocks(blocks, shape, np.arange(float(number))[:, None])
+
+
+overlaps = st.sampled_from([1.0, 1.5, 1.9, 2.9, 4.0])
+
+
+@given(number=st.integers(1, 9), overlap=overlaps, periodic=st.booleans(), seed=st.integers(0, 99))
+def test_both_products_are_those_of_the_blocks(number, overlap, periodic, seed):
+    A = windows(number, overlap, periodic, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_matrix, "LARGE", 0)
+        patch.setattr(row_matrix, "PADDED", np.inf)
+        M = by_rows(A)
+    assert isinstance(M, RowMatrix)
+    random, dense = np.random.default_rng(seed), A.to_dense()
+    v, u = random.standard_normal(A.shape[1]), random.standard_normal(A.shape[0])
+    np.testing.assert_allclose(M.matvec(v), dense @ v, atol=1e-13)
+    np.testing.assert_allclose(M.rmatvec(u), dense.T @ u, atol=1e-13)
+    before = u.copy()
+    w, back = M.onwards(v, u, 3.0, 0.5)
+    assert np.array_equal(u, before)
+    np.testing.assert_allclose(w, 3 * dense @ v - 0.5 * u, atol=1e-12)
+    np.testing.assert_allclose(back(), dense.T @ w, atol=1e-12)
+
+
+def unpadded(M):
+    """Entries of all patches."""
+    m, n = M.shape
+    return sum(((p.rows < m).sum(1) * (p.columns < n).sum(1)).sum() for p in M.inner.patches)
+
+
+def test_a_patch_has_rows_of_its_own_and_hardly_any_padding(at_once):
+    """Windows that reach a little less than three of their steps: 2.9 of 3 columns are filled."""
+    A = windows(200, 2.9, widths=8, per=40)
+    M = by_rows(A)
+    rows = np.concatenate([own.rows.ravel() for own in M.inner.patches])
+    rows = rows[rows < A.shape[0]]
+    assert len(rows) == len(np.unique(rows)) == A.shape[0] - 2
+    assert unpadded(M) < 1.01 * 200 * 40 * 3 * 8
+
+
+def test_periodic_windows_are_cut_like_others(at_once):
+    ring = by_rows(windows(60, 2.9, periodic=True, widths=4, per=30))
+    assert unpadded(ring) < 1.01 * 60 * 30 * 3 * 4
+
+
+def test_levels_share_patches(at_once):
+    A, B = windows(12, 2.9, seed=1), windows(12, 1.9, seed=2)
+    both = beside([A, BlockMatrix(B.groups, (A.shape[0], B.shape[1]))])
+    v = np.random.default_rng(0).standard_normal(both.shape[1])
+    np.testing.assert_allclose(by_rows(both).matvec(v), both.to_dense() @ v, atol=1e-13)
+
+
+@pytest.mark.parametrize("solver", [ts.LSQR(max_iterations=30), ts.LSMR(max_iterations=30)])
+def test_iterations_are_the_same_to_rounding(solver, monkeypatch):
+    A, b = windows(20, 2.9, seed=3), np.random.default_rng(4).standard_normal(142)
+    expected = solver.solve(solver.init(A), b)
+    monkeypatch.setattr(row_matrix, "LARGE", 0)
+    monkeypatch.setattr(row_matrix, "PADDED", np.inf)
+    state = solver.init(A)
+    assert isinstance(state, RowMatrix)
+    found = solver.solve(state, b)
+    assert found.iterations == expected.iterations and found.stop == expected.stop
+    np.testing.assert_allclose(found.x, expected.x, atol=1e-9)
+    np.testing.assert_allclose(found.history.residual, expected.history.residual, rtol=1e-9)
+
+
+def test_the_blocks_stay_where_rows_would_not_pay(at_once, monkeypatch):
+    A = windows(20, 2.9)
+    twice = from_blocks([Block(np.ones((2, 1)), np.array([3, 3]), np.array([0]))], (5, 1))
+    assert by_rows(twice) is twice  # patches would lose one of both rows
+    with limited(1000):
+        assert by_rows(A) is A  # there is no room for a second copy
+    monkeypatch.setattr(row_matrix, "PADDED", 0.1)
+    assert by_rows(A) is A
+    monkeypatch.setattr(row_matrix, "LARGE", 1 << 40)
+    monkeypatch.setattr(row_matrix, "PADDED", np.inf)
+    assert by_rows(A) is A
+
+
+def test_threads_find_the_same(at_once, monkeypatch):
+    A = windows(40, 2.9)
+    v, u = (np.random.default_rng(0).standard_normal(n) for n in A.shape[::-1])
+    found = []
+    for cores, slow in ((1, 1.0), (4, np.inf)):
+        monkeypatch.setattr(row_matrix, "CORES", cores)
+        monkeypatch.setattr(row_matrix, "SLOW", slow)
+        w, back = by_rows(A).onwards(v, u, 1.0, 1.0)
+        found.append((w, back()))
+    for one, other in zip(*found, strict=True):
+        assert np.array_equal(one, other)
