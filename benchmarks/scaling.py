@@ -36,7 +36,7 @@ PLENTY, SCARCE, SCARCE_SIZE = 1 << 20, 4096, (2, 40, 280)
 """MiB that a process counts on, and those that are too few for one and enough for each of four,
 with blocks of this size."""
 
-REPEATS = 5
+REPEATS = 12
 
 MANY = min(8, CORES)
 """Processes from which on others are run beside."""

@@ -372,10 +372,11 @@ def _factored(
         joined = merge(plan, maps, distinct, weights, shelf)
     again = sum(one is not None for one in known)
     sent = processes.sent_bytes() - begun
-    numbers = processes.total("tally", np.array([again, *_tally(mapped, joined), sent]))
     worst = max((float(np.max(own.condition)) for own in mapped), default=1.0)
-    again, *counts = map(int, numbers)
-    tally = Tally(counts[0], counts[1], counts[2], counts[3], processes.largest("worst", worst))
+    own = np.array([again, *_tally(mapped, joined), sent, worst])
+    every = np.array(processes.gathered("tally", own))
+    again, *counts = (int(x) for x in every[:, :-1].sum(axis=0))
+    tally = Tally(counts[0], counts[1], counts[2], counts[3], float(every[:, -1].max()))
     return CellFactors(
         system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped),
         shared_units(kinds), joined, tally,

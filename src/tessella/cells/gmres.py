@@ -45,7 +45,7 @@ def chosen(
     seconds = sum(flops) / RATE
     size = joining_bytes(order, distinct, Merging())
     filled = size / (0.6 * available_bytes())
-    seconds, size, filled = (processes.largest("plan", x) for x in (seconds, size, filled))
+    seconds, size, filled = processes.largest_each("plan", seconds, size, filled)
     plan = f"about {gib(int(size))} and {seconds:.1g} s"
     if bound or (filled < 1 and seconds < PATIENCE):
         return Merging(), f"direct: {plan}"

@@ -205,8 +205,17 @@ def receive(source: int, what: str) -> list[np.ndarray]:
 
 
 def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
-    """The arrays of all processes, in their order."""
-    return _coming_from_all(what, own)()
+    """The arrays of all processes, in their order: everybody has those of ever more neighbours, and
+    after log2 P messages those of all."""
+    if alone():
+        return [own]
+    assert _Here.wire is not None
+    me, number = _Here.index, _Here.number
+    known = [own]
+    while (there := len(known)) < number:
+        _Here.wire.send([(me - there) % number], what, known[: number - there])
+        known += receive((me + there) % number, what)
+    return known[number - me :] + known[: number - me]
 
 
 def _coming_from_all(what: str, own: np.ndarray) -> Callable[[], list[np.ndarray]]:
@@ -279,11 +288,12 @@ def coming_swapped(what: str, own: Mapping[int, np.ndarray]) -> Coming:
 
 def total(what: str, own: Array) -> Array:
     """The sum over all processes, the same to the last bit in each."""
-    return coming_total(what, own)()
+    return own if alone() else np.asarray(sum(gathered(what, own)))
 
 
 def coming_total(what: str, own: Array) -> Callable[[], Array]:
-    """The same, on its way while there is other work."""
+    """The same, on its way while there is other work: everybody sends to all, which nobody has to
+    pass on."""
     coming = _coming_from_all(what, own)
     return lambda: own if alone() else np.asarray(sum(coming()))
 
@@ -291,6 +301,11 @@ def coming_total(what: str, own: Array) -> Callable[[], Array]:
 def largest(what: str, own: float) -> float:
     """The largest of all."""
     return own if alone() else float(max(gathered(what, np.array(own))))
+
+
+def largest_each(what: str, *own: float) -> list[float]:
+    """The same of several numbers."""
+    return [float(x) for x in np.max(gathered(what, np.array(own)), axis=0)]
 
 
 def told(what: str, own: Array) -> Array:
