@@ -72,13 +72,19 @@ class RowBlocks:
     def work(self) -> list[tuple[int, slice]]:
         return [(i, piece) for i, own in enumerate(self.patches) for piece in own.pieces()]
 
+    @cached_property
+    def columns(self) -> np.ndarray:
+        """Of all patches."""
+        return np.concatenate([own.columns.ravel() for own in self.patches])
+
     @property
     def entries(self) -> int:
         return sum(own.values.size for own in self.patches)
 
     def advance(self, v: Array, u: Array) -> list[Array]:
         """Add M v to the rows u (one more for padding), and give M^T u of every patch."""
-        given = [_beyond(v).take(own.columns)[:, None] for own in self.patches]
+        v = _beyond(v)
+        given = [v.take(own.columns)[:, None] for own in self.patches]
         rows = [u.take(own.rows)[:, None] for own in self.patches]
         found = [np.empty((*own.columns.shape, 1)) for own in self.patches]
 
@@ -95,9 +101,9 @@ class RowBlocks:
 
     def matvec(self, v: Array) -> Array:
         """M v, with one more row for padding."""
-        u = np.zeros(self.shape[0] + 1)
+        u, v = np.zeros(self.shape[0] + 1), _beyond(v)
         for own in self.patches:
-            u[own.rows] = (_beyond(v).take(own.columns)[:, None] @ own.values)[:, 0]
+            u[own.rows] = (v.take(own.columns)[:, None] @ own.values)[:, 0]
         return u
 
     def back(self, u: Array) -> list[Array]:
@@ -107,10 +113,10 @@ class RowBlocks:
 
     def summed(self, parts: Sequence[Array]) -> Array:
         """M^T u from what the patches give."""
-        out = np.zeros(self.shape[1] + 1)
-        for own, part in zip(self.patches, parts, strict=True):
-            out += np.bincount(own.columns.ravel(), part.ravel(), len(out))
-        return out[:-1]
+        if not parts:
+            return np.zeros(self.shape[1])
+        every = np.concatenate([part.ravel() for part in parts])
+        return np.bincount(self.columns, every, self.shape[1] + 1)[:-1]
 
     def _each(self, make: Callable[[tuple[int, slice]], None]) -> None:
         if CORES == 1:
@@ -168,7 +174,7 @@ class RowMatrix:
         return w if begun is None else w + begun()
 
     def _from_border(self, w: Array) -> Any:
-        return self.border.summed(self.border.back(w)) if self.border.patches else 0.0
+        return self.border.summed(self.border.back(w))
 
 
 def by_rows(A: Any) -> Any:
