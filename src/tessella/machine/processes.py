@@ -319,7 +319,9 @@ RAISED: dict[str, type[Exception]] = {"MemoryError": MemoryError, "ValueError": 
 
 @contextmanager
 def in_unison(what: str) -> Iterator[None]:
-    """What one process raises inside, where it talks to nobody, all raise at the end."""
+    """What one process raises inside, all raise at the end. Nobody talks to others inside, who
+    would take one that has raised for lost; but for functions that are solutions in parts, which
+    all call, and which raise the same in all."""
     if alone():
         yield
         return

@@ -259,8 +259,7 @@ def _factor_blocks(
 
 def _cells(problem: Problem, parts: Parts) -> System:
     assert on_cells(parts.basis)
-    with processes.in_unison("assemble"):
-        return cell_system(problem, parts.basis, parts.collocation)
+    return cell_system(problem, parts.basis, parts.collocation)
 
 
 def _factor_cells(
