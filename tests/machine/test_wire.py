@@ -10,8 +10,9 @@ import pytest
 
 from tessella.cells.joining import Face, order
 from tessella.machine.launch import launch
+from tessella.machine.meeting import _received, met
 from tessella.machine.processes import distributed, environment
-from tessella.machine.wire import ProcessLostError, Watch, _received, met
+from tessella.machine.wire import ProcessLostError, Watch
 
 
 def free_address():
@@ -101,7 +102,7 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
         found.send([0], "early", [np.ones(3)])
         return watch
 
-    monkeypatch.setattr("tessella.machine.wire._received", slowly)
+    monkeypatch.setattr("tessella.machine.meeting._received", slowly)
     with ThreadPoolExecutor(1) as pool:
         other = pool.submit(late)
         first, watch = met(address, 2, 0, "the same", 10.0)

@@ -21,7 +21,8 @@ import jax
 import numpy as np
 
 from tessella.machine.arrays import Array
-from tessella.machine.wire import ProcessLostError, Watch, Wire, met
+from tessella.machine.meeting import met
+from tessella.machine.wire import ProcessLostError, Watch, Wire
 from tessella.version import __version__
 
 PORTS = 65535 - 2**12 + 1, 2**12
