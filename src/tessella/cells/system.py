@@ -205,6 +205,7 @@ def _same_rows(a: Asked, b: Asked) -> bool:
 
 def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem:
     """(Problem, basis, points) -> the rows of all cells; of several processes, of its own cells."""
+    processes.begin()
     plain = isinstance(problem.domain, Box)
     with processes.in_unison("cells"):
         cells = cells_of(problem, basis, grid) if plain else shaped_cells(problem, basis, grid)

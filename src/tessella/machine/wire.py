@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import selectors
 import socket
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import numpy as np
@@ -68,24 +69,36 @@ class Lines:
         return json.loads(line)
 
 
+EXCHANGES = 1 << 32
+"""More than any part of the work takes: a step is its part times this, and exchanges since."""
+
+
 class Wire:
-    """Connections to all other processes; `sent` counts the bytes of all arrays that left here.
+    """Connections to all other processes; `sent` counts the bytes of all arrays that left here, and
+    `step` what all processes have done together, which every message must agree with.
 
     Whoever waits, to send or to receive, reads meanwhile whatever comes from anybody: so all may
     send first and receive afterwards, however much it is.
     """
 
     def __init__(self, index: int, ends: dict[int, socket.socket], watch: Watch) -> None:
-        self.index, self.watch, self.sent = index, watch, 0
+        self.index, self.watch, self.sent, self.step = index, watch, 0, 0
         self.others = {other: Connection(end) for other, end in ends.items()}
         self.waits: tuple[int, float] | None = None
         """For which process, and since when nothing came from it."""
+        self._selector = selectors.DefaultSelector()
+        for one in self.others.values():
+            self._selector.register(one.socket, EVENT_READ, one)
         watch.wire = self
+
+    def begin(self) -> None:
+        """The next part of the work."""
+        self.step += EXCHANGES - self.step % EXCHANGES
 
     def send(self, to: Sequence[int], what: str, arrays: Sequence[np.ndarray]) -> None:
         """The same to some processes."""
         whole = [np.asarray(x, order="C") for x in arrays]
-        message = pieces(what, whole)
+        message = pieces(what, self.step, whole)
         for number in to:
             try:
                 for piece in message:
@@ -98,28 +111,29 @@ class Wire:
         other = self.others[to]
         start = other.send(piece)
         while start < len(piece):
-            self._wait(to, [other.socket])
+            if not other.open:
+                raise ConnectionError("the connection was closed")
+            self._selector.modify(other.socket, EVENT_READ | EVENT_WRITE, other)
+            try:
+                self._wait(to)
+            finally:
+                if other.open:
+                    self._selector.modify(other.socket, EVENT_READ, other)
             start += other.send(piece[start:])
 
-    def receive(self, source: int, what: str) -> list[np.ndarray]:
-        other = self.others[source]
-        while (head := other.head()) is None:
+    def receive(self, source: int, what: str, step: int | None = None) -> list[np.ndarray]:
+        """What a process has sent at this step, or at an earlier one."""
+        step, other = self.step if step is None else step, self.others[source]
+        while (message := other.message()) is None:
             if not other.read():
                 self._hear(source, what)
-        theirs, kinds = head
-        if theirs != what:
+        if (message.what, message.step) != (what, step):
             raise ProcessLostError(
-                f"process {source} is at {theirs!r} while process {self.index} is at {what!r}: all "
-                f"processes must run the same script with the same numbers"
+                f"process {source} is at {_place(message.what, message.step)} while process "
+                f"{self.index} is at {_place(what, step)}: all processes must run the same script "
+                f"with the same numbers"
             )
-        found = [np.empty(shape, dtype) for dtype, shape in kinds]
-        for room in (x.data.cast("B") for x in found if x.nbytes):
-            start = 0
-            while start < len(room):
-                if not (got := other.fill(room[start:])):
-                    self._hear(source, what)
-                start += got
-        return found
+        return message.arrays
 
     def _hear(self, source: int, what: str) -> None:
         """Wait for more from a process, which must still be there."""
@@ -127,21 +141,21 @@ class Wire:
             raise self.watch.error(source, what)
         self._wait(source)
 
-    def _wait(self, other: int, to_send: Sequence[socket.socket] = ()) -> None:
-        """Until a process takes more or says something; what comes from others is kept."""
-        since = time.monotonic()
-        own, known = self.others[other], {x.socket: x for x in self.others.values() if x.open}
-        while True:
+    def _wait(self, other: int) -> None:
+        """Until a process says something, or takes more; what comes from others is kept."""
+        since, own, heard = time.monotonic(), self.others[other], False
+        while not heard:
             self.waits = other, since
             try:
-                ready, free, _ = select.select([*known], to_send, [])
+                ready = self._selector.select()
             finally:
                 self.waits = None
-            for end in ready:
-                known[end].read()
-            if free or own.socket in ready:
-                break
-            known = {end: one for end, one in known.items() if one.open}
+            for (end, _, _, one), events in ready:
+                heard = heard or one is own
+                if events & EVENT_READ:
+                    one.read()
+                    if not one.open:
+                        self._selector.unregister(end)
 
     def close(self) -> None:
         for one in self.others.values():
@@ -149,6 +163,11 @@ class Wire:
                 one.socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
+
+
+def _place(what: str, step: int) -> str:
+    part, exchange = divmod(step, EXCHANGES)
+    return f"{what!r} (step {part}.{exchange})"
 
 
 class Watch(threading.Thread):
@@ -167,22 +186,25 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         last = dict.fromkeys(self.lines, time.monotonic())
-        beat = 0.0
+        beat, selector = 0.0, selectors.DefaultSelector()
+        for number, one in self.lines.items():
+            selector.register(one.socket, EVENT_READ, number)
         while self.lines and not self.lost and not self.left:
             now = time.monotonic()
             if now - beat >= BEAT:
                 self.tell({"waits": self._waits()})
                 beat = now
                 self._look_around()
-            ready, _, _ = select.select(
-                [one.socket for one in self.lines.values()], [], [], BEAT / 4
-            )
+            ready = {key.data for key, _ in selector.select(BEAT / 4)}
             for number, one in list(self.lines.items()):
-                if one.socket in ready:
+                if number in ready:
                     last[number] = time.monotonic()
                     self._listen(number, one)
+                    if number not in self.lines:
+                        selector.unregister(one.socket)
                 elif time.monotonic() - last[number] > self.silence:
                     self._lose(f"process {number} has not been heard of for {self.silence:g} s")
+        selector.close()
         if self.lost:
             self._end()
 
