@@ -17,6 +17,7 @@ from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.tiled import corners
 from tessella.linalg.iterative.iteration import Stop
+from tessella.machine import processes
 
 
 class Grid:
@@ -279,6 +280,16 @@ def test_the_memory_of_merging_is_foretold(shape):
     tracemalloc.stop()
     assert merged.bytes < foretold
     assert 0.8 * foretold < most < 1.25 * foretold
+
+
+def test_a_process_without_joins_knows_what_would_do(rng, monkeypatch):
+    """Of two cells in two processes the other one makes the only join."""
+    grid = Grid(rng, (2,))
+    monkeypatch.setattr(processes, "index", lambda: 1)
+    plan = order(grid.low, grid.high, grid.ports, grid.faces, processes=2)
+    leaves = [None if stage.cells is None else np.zeros(1, dtype=int) for stage in plan.stages]
+    found = gmres.enough(plan, distinct_members(plan, leaves), [plan], free=0)
+    assert found == "or use solver='exchange'"
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 8])

@@ -9,6 +9,7 @@ import pytest
 import tessella as ts
 from tessella.geometry import functions
 from tessella.geometry.functions import derivatives, function_values
+from tessella.machine import processes
 
 POINTS = np.random.default_rng(0).random((5, 2))
 SHAPE = r"it must map an \(n, 2\) array of points to an \(n,\) array of values"
@@ -98,6 +99,17 @@ def test_few_points_are_tried_only_where_there_are_many(monkeypatch):
     monkeypatch.setattr(functions, "MANY", 5)
     function_values(ones, POINTS)
     assert asked == [5, 3, 5]
+    monkeypatch.setattr(processes, "alone", lambda: False)
+    function_values(ones, POINTS)  # maybe a solution in parts, which all call equally often
+    assert asked == [5, 3, 5, 5]
+
+
+def test_points_that_are_asked_twice_count_once():
+    """Of several processes some have fewer points than others, and ask for the last one again."""
+    padded = np.concatenate([POINTS, np.tile(POINTS[-1], (7, 1))])
+    for x in (POINTS, padded):
+        with pytest.raises(ValueError, match="not finite at 2 of 5 points"):
+            function_values(lambda p: np.where(np.isin(p, POINTS[3:])[:, 0], np.nan, 1.0), x)
 
 
 RATE = 2.0

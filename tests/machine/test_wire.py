@@ -1,17 +1,22 @@
 """Arrays between processes, here threads of one: who they are, what they say, and when they end."""
 
+import fcntl
 import socket
 import time
-from concurrent.futures import ThreadPoolExecutor
+import tracemalloc
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 
 import numpy as np
 import pytest
 
 from tessella.cells.joining import Face, order
+from tessella.machine import processes
 from tessella.machine.launch import launch
+from tessella.machine.meeting import _received, met
+from tessella.machine.messages import Connection, pieces
 from tessella.machine.processes import distributed, environment
-from tessella.machine.wire import ProcessLostError, Watch, _received, met
+from tessella.machine.wire import Lines, ProcessLostError, Watch, Wire
 
 
 def free_address():
@@ -32,6 +37,16 @@ def meet(*who, numbers=None, indices=None, silence=10.0):
 
     with ThreadPoolExecutor(count) as pool:
         return list(pool.map(one, range(count)))
+
+
+@contextmanager
+def tracing():
+    """The most bytes that were allocated inside, so far."""
+    tracemalloc.start()
+    try:
+        yield lambda: tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
 
 
 @contextmanager
@@ -74,6 +89,72 @@ def test_all_may_send_much_before_anybody_receives():
         assert list(pool.map(one, wires, timeout=60)) == [None] * 4
 
 
+def test_what_arrives_early_is_kept_once():
+    """In the arrays that will be handed out, not beside them."""
+    first, second = socket.socketpair()
+    one, other = Connection(first), Connection(second)
+    sent = [np.arange(1 << 19) + 0.5, np.arange(5)]
+    with first, second, tracing() as peak:
+        for piece in pieces("much", 7, sent):
+            while len(piece):
+                piece = piece[one.send(piece) :]
+                other.read()
+        while (found := other.message()) is None:
+            other.read()
+        assert peak() < 1.1 * sent[0].nbytes
+    assert (found.what, found.step) == ("much", 7)
+    for x, y in zip(sent, found.arrays, strict=True):
+        np.testing.assert_array_equal(x, y)
+
+
+@pytest.mark.parametrize("size", [1, 5, 64, 1 << 16])
+def test_messages_are_found_however_they_are_cut(size):
+    end, other = socket.socketpair()
+    with end, other:
+        one = Connection(other)
+        sent = [[np.arange(k) + 0.5, np.zeros((0, 3)), np.array(k)] for k in range(6)]
+        every = b"".join(piece for k, own in enumerate(sent) for piece in pieces("cut", k, own))
+        for start in range(0, len(every), size):
+            end.sendall(every[start : start + size])
+            while one.read():
+                pass
+        for k, own in enumerate(sent):
+            found = one.message()
+            assert (found.what, found.step) == ("cut", k)
+            for x, y in zip(own, found.arrays, strict=True):
+                assert (x.dtype, x.shape) == (y.dtype, y.shape)
+                np.testing.assert_array_equal(x, y)
+        assert one.message() is None
+
+
+def far(end):
+    """The same socket with a file number that `select` does not know."""
+    resource = pytest.importorskip("resource")
+    least, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if most != resource.RLIM_INFINITY and most < 2048:
+        pytest.skip(f"a process may have {most} files here")
+    if least != resource.RLIM_INFINITY and least < 2048:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (2048, most))
+    with end:
+        return socket.socket(fileno=fcntl.fcntl(end.fileno(), fcntl.F_DUPFD_CLOEXEC, 1024))
+
+
+def test_a_process_may_have_more_than_a_thousand_files():
+    """So has one of many: a socket to each of the others."""
+    (end, other), (line, hub) = (map(far, socket.socketpair()) for _ in range(2))
+    watch = Watch(0, {1: Lines(hub)}, 10.0)
+    wire, much = Wire(0, {1: end}, watch), np.arange(1 << 18)
+    watch.start()
+    with end, other, line, hub, ThreadPoolExecutor(1) as pool:
+        theirs = Wire(1, {0: other}, Watch(1, {}, 10.0))
+        sent = pool.submit(theirs.send, [0], "much", [much])
+        np.testing.assert_array_equal(wire.receive(1, "much")[0], much)
+        sent.result(10)
+        Lines(line).say({"leaves": True})
+        watch.join(10)
+        assert not (watch.is_alive() or watch.lines or watch.lost)
+
+
 def test_who_has_left_does_not_disturb_the_others():
     """Nor is what it said before lost."""
     with met_by(3) as (first, second, third):
@@ -101,13 +182,15 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
         found.send([0], "early", [np.ones(3)])
         return watch
 
-    monkeypatch.setattr("tessella.machine.wire._received", slowly)
-    with ThreadPoolExecutor(1) as pool:
+    monkeypatch.setattr("tessella.machine.meeting._received", slowly)
+    with ThreadPoolExecutor(2) as pool:
         other = pool.submit(late)
         first, watch = met(address, 2, 0, "the same", 10.0)
-        watch.wire.others[1].socket.settimeout(5)
-        np.testing.assert_array_equal(first.receive(1, "early")[0], np.ones(3))
+        heard = pool.submit(first.receive, 1, "early")
+        wait([heard], 5)
         every = watch, other.result()
+        first.close()  # whoever still waits for it is told so
+        np.testing.assert_array_equal(heard.result()[0], np.ones(3))
         for one in every:
             one.leave()
         for one in every:
@@ -116,9 +199,41 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
 
 def test_processes_at_different_places_are_named():
     with met_by(3) as (_, second, third):
+        second.step, third.step = 3, 2
         second.send([2], "maps", [np.zeros(1)])
-        with pytest.raises(ProcessLostError, match="process 1 is at 'maps' while process 2 is at"):
+        said = r"process 1 is at 'maps' \(step 0.3\) while process 2 is at 'up' \(step 0.2\)"
+        with pytest.raises(ProcessLostError, match=said):
             third.receive(1, "up")
+
+
+def test_an_exchange_of_the_same_name_in_another_part_is_named():
+    with met_by(2) as (first, second):
+        first.step = second.step = 7
+        first.begin()
+        first.send([1], "halo", [np.zeros(1)])
+        said = r"process 0 is at 'halo' \(step 1.0\) while process 1 is at 'halo' \(step 0.7\)"
+        with pytest.raises(ProcessLostError, match=said):
+            second.receive(0, "halo")
+
+
+def test_who_is_an_exchange_ahead_is_named(monkeypatch):
+    """Process 1 swaps nothing where process 0 swaps with it, and swaps the next time."""
+
+    def be(wire):
+        for name, value in (("wire", wire), ("index", wire.index), ("number", 2), ("coming", [])):
+            monkeypatch.setattr(processes._Here, name, value)
+
+    with met_by(2) as (first, second):
+        be(first)
+        processes.coming_total("sums", np.ones(1))
+        processes.coming_swapped("halo", {1: np.ones(2)})
+        be(second)
+        sums = processes.coming_total("sums", np.ones(1))
+        processes.coming_swapped("halo", {})
+        np.testing.assert_array_equal(sums(), [2.0])
+        said = r"process 0 is at 'halo' \(step 0.2\) while process 1 is at 'halo' \(step 0.3\)"
+        with pytest.raises(ProcessLostError, match=said):
+            processes.swapped("halo", {0: np.ones(2)})
 
 
 def test_who_stops_is_named_by_all_others(monkeypatch):

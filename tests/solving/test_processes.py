@@ -50,6 +50,16 @@ def rod():
     return ts.Problem(ts.Box(x=(0, 1), t=(0, 0.3)), equation, [ts.Dirichlet(0.0), start])
 
 
+def breaking():
+    """A coefficient that is no number for a while, at few points of one process."""
+
+    def broken(x):
+        return np.where((x[:, 0] > 0.9) & (np.abs(x[:, 1] - 0.12) < 0.01), np.nan, 0.1)
+
+    equation = ts.Equation(ts.D(t=1) - broken * ts.D(x=2))
+    return dataclasses.replace(rod(), equation=equation)
+
+
 def disc():
     equation = ts.Equation(-ts.Laplacian(), 1.0)
     return ts.Problem(ts.Ball(x=0.5, y=0.5, radius=1.0), equation, [ts.Dirichlet(0.0)])
@@ -122,6 +132,8 @@ def after_an_error():
     factored = ts.factor(varying(), subdomains=3, **CELLS)
     with pytest.raises(ValueError, match="not finite"):
         factored.solve(rhs=lambda x: np.where(x[:, 0] > 0.9, np.nan, 1.0))
+    with pytest.raises(ValueError, match="not finite"):
+        ts.march(breaking(), slabs=3, subdomains=(4, 1), **CELLS)
     return factored.solve(rhs=7.0)(AT)
 
 

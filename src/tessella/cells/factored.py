@@ -14,7 +14,6 @@ from tessella.cells.later import later
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
-from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Data, Factors
@@ -84,8 +83,7 @@ class FactoredCells(Factors):
         return dataclasses.replace(self, system=own) if own.has_matrix_of(self.system) else None
 
     def later(self, problem: Problem, basis: AnyCellBasis) -> Self | None:
-        with processes.in_unison("assemble"):
-            own = later(self.system, problem, basis)
+        own = later(self.system, problem, basis)
         return None if own is None else dataclasses.replace(self, system=own)
 
     def data(self) -> list[Data]:

@@ -82,6 +82,7 @@ class CellFactors(FactoredCells):
         return self.joined.growth
 
     def solve(self, watch: Stopwatch, watching: Watching) -> Found:
+        processes.begin()
         begun = processes.sent_bytes()
         with watch.phase("solve"), single_threaded_blas():
             right = self.system.split(self.system.right)

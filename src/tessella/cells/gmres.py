@@ -82,7 +82,8 @@ def enough(order: Order, distinct: Sequence[Distinct], others: Iterable[Order], 
     joins of ever more of them."""
     me, joins = processes.index(), [i for i, s in enumerate(order.stages) if s.cells is None]
     own = [(order.stages[i], len(distinct[i].pairs)) for i in joins if order.stages[i].owner == me]
-    share = sum(n * s.bytes for s, n in own) / sum(s.count * s.bytes for s, _ in own)
+    every = sum(s.count * s.bytes for s, _ in own)
+    share = sum(n * s.bytes for s, n in own) / every if every else 1.0
     for one in others:
         counts = [share * stage.count for stage in one.stages]
         owners = {stage.owner for stage in one.stages if stage.cells is None}

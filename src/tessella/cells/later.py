@@ -28,7 +28,8 @@ def later(system: CellSystem, problem: Problem, basis: AnyCellBasis) -> CellSyst
     asked, said, old = [], [], iter(system.asked)
     for own, statement in zip(system.said, problem.statements, strict=True):
         moved = own._replace(points=shifted(own.points, axis, by))
-        steady = own.parts is not None and _steady(problem, statement, own, moved)
+        with processes.in_unison("functions"):
+            steady = own.parts is not None and _steady(problem, statement, own, moved)
         if processes.largest("steady", float(not steady)):
             return None
         with processes.in_unison("functions"):
@@ -43,18 +44,18 @@ def later(system: CellSystem, problem: Problem, basis: AnyCellBasis) -> CellSyst
 
 
 def _steady(problem: Problem, statement: Statement, before: Said, after: Said) -> bool:
-    """Whether the coefficients of a statement are the same at later points."""
+    """Whether the coefficients of a statement are the same at later points; those of all unknowns
+    are asked for, since a function may be a solution in parts, which all call equally often."""
     terms = statement.operator.expand(problem.domain.axes)
     functions = [f for term in terms for f, _ in term.functions]
     if all(isinstance(f, NormalComponent) for f in functions):
         return True
-    for field in problem.fields:
-        old, new = (
-            problem.symbol(statement.operator, at.points, at.normals, field)
-            for at in (before, after)
-        )
-        if old.keys() != new.keys():
-            return False
-        if not all(np.allclose(old[a], new[a], rtol=1e-11, atol=0.0) for a in old):
-            return False
-    return True
+    pairs = [
+        [problem.symbol(statement.operator, at.points, at.normals, field) for at in (before, after)]
+        for field in problem.fields
+    ]
+    return all(
+        old.keys() == new.keys()
+        and all(np.allclose(old[a], new[a], rtol=1e-11, atol=0.0) for a in old)
+        for old, new in pairs
+    )

@@ -205,10 +205,12 @@ def _same_rows(a: Asked, b: Asked) -> bool:
 
 def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem:
     """(Problem, basis, points) -> the rows of all cells; of several processes, of its own cells."""
+    processes.begin()
     plain = isinstance(problem.domain, Box)
-    cells = cells_of(problem, basis, grid) if plain else shaped_cells(problem, basis, grid)
-    if not processes.alone():
-        processes.same("the problem", fingerprint(problem, basis, cells))
+    with processes.in_unison("cells"):
+        cells = cells_of(problem, basis, grid) if plain else shaped_cells(problem, basis, grid)
+        alike = b"" if processes.alone() else fingerprint(problem, basis, cells)
+    processes.same("the problem", alike)
     equations = _Equations(problem, basis, cells)
     along = equations.along()
     if any(own.winds for own in along):

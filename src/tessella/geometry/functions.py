@@ -255,10 +255,16 @@ def check_values(values: np.ndarray, points: Array, what: str) -> Array:
     if bad.size:
         place = ", ".join(f"{c:.6g}" for c in points[bad[0]])
         raise ValueError(
-            f"{what} is {values[bad[0]]} at the point ({place}), and not finite at {bad.size} of "
-            f"{n} points: it must be finite wherever it is evaluated"
+            f"{what} is {values[bad[0]]} at the point ({place}), and not finite at "
+            f"{_distinct(points[bad])} of {_distinct(points)} points: it must be finite wherever "
+            f"it is evaluated"
         )
     return values
+
+
+def _distinct(points: Array) -> int:
+    """How many there are: of several processes, some ask at points twice to ask for as many."""
+    return len(np.unique(np.asarray(points), axis=0))
 
 
 def short_name(function: object) -> str:

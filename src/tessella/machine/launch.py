@@ -13,8 +13,9 @@ import sys
 import time
 from collections.abc import Sequence
 
+from tessella.machine.meeting import SERVER
 from tessella.machine.threads import CORES
-from tessella.machine.wire import LAUNCHER, SERVER
+from tessella.machine.wire import LAUNCHER
 
 CHILD = "TESSELLA_PROCESS"
 """Set in processes that were started here."""

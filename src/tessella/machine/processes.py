@@ -21,7 +21,8 @@ import jax
 import numpy as np
 
 from tessella.machine.arrays import Array
-from tessella.machine.wire import ProcessLostError, Watch, Wire, met
+from tessella.machine.meeting import met
+from tessella.machine.wire import ProcessLostError, Watch, Wire
 from tessella.version import __version__
 
 PORTS = 65535 - 2**12 + 1, 2**12
@@ -192,6 +193,14 @@ def sent_bytes() -> int:
     return 0 if _Here.wire is None else _Here.wire.sent
 
 
+def begin() -> None:
+    """A part of the work that all processes begin: messages of another part are refused, even if
+    the same exchange, by its name, is made there."""
+    if not alone():
+        assert _Here.wire is not None
+        _Here.wire.begin()
+
+
 def send(to: int, what: str, *arrays: np.ndarray) -> None:
     """Arrays to another process, which must ask for `what`."""
     assert _Here.wire is not None
@@ -224,6 +233,7 @@ def _coming_from_all(what: str, own: np.ndarray) -> Callable[[], list[np.ndarray
     assert _Here.wire is not None
     me, number = _Here.index, _Here.number
     ring = [(me + k) % number for k in range(1, number)]
+    _Here.wire.step += 1
     _Here.wire.send(ring, what, [own])
     coming = Coming(what, ring[::-1])
 
@@ -239,7 +249,8 @@ class Coming:
     whoever receives anything else hears them first."""
 
     def __init__(self, what: str, sources: Sequence[int]) -> None:
-        self.what, self.sources = what, sources
+        assert _Here.wire is not None
+        self.what, self.sources, self.step = what, sources, _Here.wire.step
         self.found: dict[int, np.ndarray] = {}
         _Here.coming.append(self)
 
@@ -250,7 +261,7 @@ class Coming:
     def hear(self) -> None:
         assert _Here.wire is not None
         for source in self.sources:
-            self.found[source] = _Here.wire.receive(source, self.what)[0]
+            self.found[source] = _Here.wire.receive(source, self.what, self.step)[0]
 
 
 def _hear_all_coming() -> None:
@@ -280,7 +291,10 @@ def swapped(what: str, own: Mapping[int, np.ndarray]) -> dict[int, np.ndarray]:
 
 
 def coming_swapped(what: str, own: Mapping[int, np.ndarray]) -> Coming:
-    """The same, on their way while there is other work."""
+    """The same, on their way while there is other work; all processes ask for it at once, also
+    those that have nothing to swap."""
+    assert _Here.wire is not None
+    _Here.wire.step += 1
     for other, x in own.items():
         send(other, what, x)
     return Coming(what, [*own][::-1])
@@ -334,7 +348,9 @@ RAISED: dict[str, type[Exception]] = {"MemoryError": MemoryError, "ValueError": 
 
 @contextmanager
 def in_unison(what: str) -> Iterator[None]:
-    """What one process raises inside, where it talks to nobody, all raise at the end."""
+    """What one process raises inside, all raise at the end. Nobody talks to others inside, who
+    would take one that has raised for lost; but for functions that are solutions in parts, which
+    all call, and which raise the same in all."""
     if alone():
         yield
         return

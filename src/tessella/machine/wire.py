@@ -1,39 +1,32 @@
 """Arrays between processes: a socket to every other one, and a watch over who is still there.
 
-All meet at the address of process 0, which tells everybody where the others listen. From then on
-every pair has a socket of its own for arrays. The sockets they met at stay open: over them each
-process says once a second that it lives, why it stops, and, as process 0, whom all have lost.
+Every pair has a socket of its own for arrays. The sockets at which they met process 0 (`meeting`)
+stay open: over them each process says once a second that it lives, why it stops, and, as process 0,
+whom all have lost.
 """
 
 from __future__ import annotations
 
-import errno
 import json
 import os
-import select
+import selectors
 import socket
 import sys
 import threading
 import time
 from collections.abc import Sequence
+from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import numpy as np
 
 from tessella.machine.messages import Connection, pieces
 
-START = 300.0
-"""Seconds that processes wait for each other at the start."""
-
 BEAT = 1.0
 """Seconds between signs of life."""
 
 GRACE = 20.0
 """Seconds that a process has to end by itself once another one is lost."""
-
-
-SERVER = "TESSELLA_SERVER"
-"""The file number of a socket that listens at the coordinator's address, in process 0."""
 
 LAUNCHER = "TESSELLA_LAUNCHER"
 """The number of the process that has started all of them, if one has."""
@@ -76,24 +69,36 @@ class Lines:
         return json.loads(line)
 
 
+EXCHANGES = 1 << 32
+"""More than any part of the work takes: a step is its part times this, and exchanges since."""
+
+
 class Wire:
-    """Connections to all other processes; `sent` counts the bytes of all arrays that left here.
+    """Connections to all other processes; `sent` counts the bytes of all arrays that left here, and
+    `step` what all processes have done together, which every message must agree with.
 
     Whoever waits, to send or to receive, reads meanwhile whatever comes from anybody: so all may
     send first and receive afterwards, however much it is.
     """
 
     def __init__(self, index: int, ends: dict[int, socket.socket], watch: Watch) -> None:
-        self.index, self.watch, self.sent = index, watch, 0
+        self.index, self.watch, self.sent, self.step = index, watch, 0, 0
         self.others = {other: Connection(end) for other, end in ends.items()}
         self.waits: tuple[int, float] | None = None
         """For which process, and since when nothing came from it."""
+        self._selector = selectors.DefaultSelector()
+        for one in self.others.values():
+            self._selector.register(one.socket, EVENT_READ, one)
         watch.wire = self
+
+    def begin(self) -> None:
+        """The next part of the work."""
+        self.step += EXCHANGES - self.step % EXCHANGES
 
     def send(self, to: Sequence[int], what: str, arrays: Sequence[np.ndarray]) -> None:
         """The same to some processes."""
         whole = [np.asarray(x, order="C") for x in arrays]
-        message = pieces(what, whole)
+        message = pieces(what, self.step, whole)
         for number in to:
             try:
                 for piece in message:
@@ -106,28 +111,29 @@ class Wire:
         other = self.others[to]
         start = other.send(piece)
         while start < len(piece):
-            self._wait(to, [other.socket])
+            if not other.open:
+                raise ConnectionError("the connection was closed")
+            self._selector.modify(other.socket, EVENT_READ | EVENT_WRITE, other)
+            try:
+                self._wait(to)
+            finally:
+                if other.open:
+                    self._selector.modify(other.socket, EVENT_READ, other)
             start += other.send(piece[start:])
 
-    def receive(self, source: int, what: str) -> list[np.ndarray]:
-        other = self.others[source]
-        while (head := other.head()) is None:
+    def receive(self, source: int, what: str, step: int | None = None) -> list[np.ndarray]:
+        """What a process has sent at this step, or at an earlier one."""
+        step, other = self.step if step is None else step, self.others[source]
+        while (message := other.message()) is None:
             if not other.read():
                 self._hear(source, what)
-        theirs, kinds = head
-        if theirs != what:
+        if (message.what, message.step) != (what, step):
             raise ProcessLostError(
-                f"process {source} is at {theirs!r} while process {self.index} is at {what!r}: all "
-                f"processes must run the same script with the same numbers"
+                f"process {source} is at {_place(message.what, message.step)} while process "
+                f"{self.index} is at {_place(what, step)}: all processes must run the same script "
+                f"with the same numbers"
             )
-        found = [np.empty(shape, dtype) for dtype, shape in kinds]
-        for room in (x.data.cast("B") for x in found if x.nbytes):
-            start = 0
-            while start < len(room):
-                if not (got := other.fill(room[start:])):
-                    self._hear(source, what)
-                start += got
-        return found
+        return message.arrays
 
     def _hear(self, source: int, what: str) -> None:
         """Wait for more from a process, which must still be there."""
@@ -135,21 +141,21 @@ class Wire:
             raise self.watch.error(source, what)
         self._wait(source)
 
-    def _wait(self, other: int, to_send: Sequence[socket.socket] = ()) -> None:
-        """Until a process takes more or says something; what comes from others is kept."""
-        since = time.monotonic()
-        own, known = self.others[other], {x.socket: x for x in self.others.values() if x.open}
-        while True:
+    def _wait(self, other: int) -> None:
+        """Until a process says something, or takes more; what comes from others is kept."""
+        since, own, heard = time.monotonic(), self.others[other], False
+        while not heard:
             self.waits = other, since
             try:
-                ready, free, _ = select.select([*known], to_send, [])
+                ready = self._selector.select()
             finally:
                 self.waits = None
-            for end in ready:
-                known[end].read()
-            if free or own.socket in ready:
-                break
-            known = {end: one for end, one in known.items() if one.open}
+            for (end, _, _, one), events in ready:
+                heard = heard or one is own
+                if events & EVENT_READ:
+                    one.read()
+                    if not one.open:
+                        self._selector.unregister(end)
 
     def close(self) -> None:
         for one in self.others.values():
@@ -157,6 +163,11 @@ class Wire:
                 one.socket.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue
+
+
+def _place(what: str, step: int) -> str:
+    part, exchange = divmod(step, EXCHANGES)
+    return f"{what!r} (step {part}.{exchange})"
 
 
 class Watch(threading.Thread):
@@ -175,22 +186,25 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         last = dict.fromkeys(self.lines, time.monotonic())
-        beat = 0.0
+        beat, selector = 0.0, selectors.DefaultSelector()
+        for number, one in self.lines.items():
+            selector.register(one.socket, EVENT_READ, number)
         while self.lines and not self.lost and not self.left:
             now = time.monotonic()
             if now - beat >= BEAT:
                 self.tell({"waits": self._waits()})
                 beat = now
                 self._look_around()
-            ready, _, _ = select.select(
-                [one.socket for one in self.lines.values()], [], [], BEAT / 4
-            )
+            ready = {key.data for key, _ in selector.select(BEAT / 4)}
             for number, one in list(self.lines.items()):
-                if one.socket in ready:
+                if number in ready:
                     last[number] = time.monotonic()
                     self._listen(number, one)
+                    if number not in self.lines:
+                        selector.unregister(one.socket)
                 elif time.monotonic() - last[number] > self.silence:
                     self._lose(f"process {number} has not been heard of for {self.silence:g} s")
+        selector.close()
         if self.lost:
             self._end()
 
@@ -262,134 +276,3 @@ class Watch(threading.Thread):
         time.sleep(GRACE)
         print(f"error: {self.lost}; process {self.index} ends too", file=sys.stderr, flush=True)
         os._exit(1)
-
-
-def met(
-    address: tuple[str, int], number: int, index: int, who: str, silence: float
-) -> tuple[Wire, Watch]:
-    """Meet all others; `who` must be the same for all."""
-    host, _ = address
-    with socket.create_server(("", 0), backlog=number) as server:
-        mine = {"index": index, "number": number, "who": who, "port": server.getsockname()[1]}
-        if index == 0:
-            lines, table = _received(address, mine)
-        else:
-            lines, table = _introduced(address, mine)
-        ends: dict[int, socket.socket] = {}
-        for other in range(index):
-            end = _connected((table[other][0] or host, table[other][1]), index)
-            end.sendall(index.to_bytes(4, "little"))
-            ends[other] = end
-        server.settimeout(START)
-        for _ in range(index + 1, number):
-            end = server.accept()[0]
-            # No more than the number: the first array may be on its way already.
-            ends[int.from_bytes(end.recv(4, socket.MSG_WAITALL), "little")] = end
-    for end in [*ends.values(), *(one.socket for one in lines.values())]:
-        end.settimeout(None)
-        end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    watch = Watch(index, lines, silence)
-    wire = Wire(index, ends, watch)
-    watch.start()
-    return wire, watch
-
-
-Table = list[tuple[str, int]]
-"""Where processes listen; no host means that of process 0."""
-
-
-def _received(address: tuple[str, int], mine: dict[str, Any]) -> tuple[dict[int, Lines], Table]:
-    """As process 0: wait for all others, and tell them where everybody listens."""
-    number, table = mine["number"], {0: ("", int(mine["port"]))}
-    lines: dict[int, Lines] = {}
-    with _listening(address, number) as server:
-        end = time.monotonic() + START
-        while len(lines) < number - 1:
-            server.settimeout(max(0.1, end - time.monotonic()))
-            try:
-                other, (host, *_) = server.accept()
-            except TimeoutError:
-                missing = sorted(set(range(1, number)) - set(lines))
-                raise ProcessLostError(
-                    f"of {number} processes these have not come to {address[0]}:{address[1]} "
-                    f"within {START:g} s: {', '.join(map(str, missing))}"
-                ) from None
-            one = Lines(other)
-            theirs = one.hear()
-            wrong = _mistaken(mine, theirs, lines)
-            if wrong:
-                for each in (one, *lines.values()):
-                    each.say({"refused": wrong})
-                raise ValueError(wrong)
-            lines[theirs["index"]] = one
-            table[theirs["index"]] = (host, theirs["port"])
-    places = [table[i] for i in range(number)]
-    for one in lines.values():
-        one.say({"table": places})
-    return lines, places
-
-
-def _mistaken(mine: dict[str, Any], theirs: dict[str, Any], known: dict[int, Lines]) -> str:
-    index = theirs["index"]
-    if theirs["who"] != mine["who"]:
-        return (
-            f"process {index} runs {theirs['who']} and process 0 runs {mine['who']}: use the same "
-            f"versions"
-        )
-    if theirs["number"] != mine["number"]:
-        return (
-            f"process {index} counts {theirs['number']} processes and process 0 {mine['number']}: "
-            f"give all the same number"
-        )
-    if index in known or not 0 < index < mine["number"]:
-        return (
-            f"there are two processes {index} of {mine['number']}: give each its own index, from 0 "
-            f"to {mine['number'] - 1}"
-        )
-    return ""
-
-
-def _listening(address: tuple[str, int], number: int) -> socket.socket:
-    """The launcher's socket, which nobody else can have taken meanwhile, or one of its own."""
-    if SERVER in os.environ:
-        return socket.socket(fileno=int(os.environ.pop(SERVER)))
-    try:
-        return socket.create_server(("", address[1]), backlog=number)
-    except OSError as error:
-        if error.errno != errno.EADDRINUSE:
-            raise
-        raise ValueError(
-            f"port {address[1]} of the coordinator is in use: name another one, "
-            f"coordinator='{address[0]}:{address[1] + 1}'"
-        ) from None
-
-
-def _introduced(address: tuple[str, int], mine: dict[str, Any]) -> tuple[dict[int, Lines], Table]:
-    """As another one: go to process 0."""
-    one = Lines(_connected(address, mine["index"]))
-    one.say(mine)
-    one.socket.settimeout(START)
-    try:
-        answer = one.hear()
-    except OSError:
-        raise ProcessLostError(
-            f"process 0 at {address[0]}:{address[1]} ended before all processes had met"
-        ) from None
-    if "refused" in answer:
-        raise ValueError(answer["refused"])
-    return {0: one}, answer["table"]
-
-
-def _connected(address: tuple[str, int], index: int) -> socket.socket:
-    """Others may not listen yet."""
-    end = time.monotonic() + START
-    while True:
-        try:
-            return socket.create_connection(address, timeout=START)
-        except OSError as error:
-            if time.monotonic() > end:
-                raise ProcessLostError(
-                    f"process {index} found nobody at {address[0]}:{address[1]} within {START:g} s "
-                    f"({error}): check the coordinator's address"
-                ) from None
-            time.sleep(0.05)

@@ -74,6 +74,7 @@ class SharedReduced(Reduced):
 
 def shared_system(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> SharedSquares:
     """Assembled by all processes, each its own part; refused if they do not state the same."""
+    processes.begin()
     processes.same("the problem", fingerprint(problem, basis, rows))
     check_determined(basis, rows)
     levels = [level for one in per_field(basis, problem.fields) for level in one.levels]

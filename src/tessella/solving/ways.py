@@ -113,6 +113,8 @@ class Factored(Factors):
     def solve(self, watch: Stopwatch, watching: Watching) -> Found:
         """Solve for the right-hand side; an iteration is watched at the points where the exact
         solution is known."""
+        if self.share is not None:
+            processes.begin()
         with watch.phase("monitor"):
             preconditioner = self.reduced.preconditioner
             problem, basis, at, progress, _ = watching
@@ -259,8 +261,7 @@ def _factor_blocks(
 
 def _cells(problem: Problem, parts: Parts) -> System:
     assert on_cells(parts.basis)
-    with processes.in_unison("assemble"):
-        return cell_system(problem, parts.basis, parts.collocation)
+    return cell_system(problem, parts.basis, parts.collocation)
 
 
 def _factor_cells(
