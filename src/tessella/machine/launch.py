@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 from tessella.machine.meeting import SERVER
 from tessella.machine.threads import CORES
-from tessella.machine.wire import CROWDED, LAUNCHER
+from tessella.machine.wire import LAUNCHER
 
 CHILD = "TESSELLA_PROCESS"
 """Set in processes that were started here."""
@@ -43,8 +43,6 @@ def launch(number: int, command: Sequence[str], most: int = CORES) -> int:
                 LAUNCHER: str(os.getpid()),
                 "OMP_NUM_THREADS": str(max(1, min(most, CORES // number))),
             }
-            if number > CORES:
-                own[CROWDED] = "1"
             files = (server.fileno(),) if index == 0 else ()
             if files:
                 own[SERVER] = str(server.fileno())

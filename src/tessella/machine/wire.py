@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Sequence
-from selectors import EVENT_READ, EVENT_WRITE, SelectorKey
+from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,6 @@ BEAT = 1.0
 
 GRACE = 20.0
 """Seconds that a process has to end by itself once another one is lost."""
-
-AWAKE = 0.02
-"""Seconds that a process with a core of its own stays awake when it waits: what it waits for comes
-mostly sooner, and a core that has slept starts slowly."""
-
-CROWDED = "TESSELLA_CROWDED"
-"""Set where processes share cores: who waits leaves the core to the others."""
 
 LAUNCHER = "TESSELLA_LAUNCHER"
 """The number of the process that has started all of them, if one has."""
@@ -93,7 +86,6 @@ class Wire:
         self.others = {other: Connection(end) for other, end in ends.items()}
         self.waits: tuple[int, float] | None = None
         """For which process, and since when nothing came from it."""
-        self.patience = 0.0 if CROWDED in os.environ else AWAKE
         self._selector = selectors.DefaultSelector()
         for one in self.others.values():
             self._selector.register(one.socket, EVENT_READ, one)
@@ -155,7 +147,7 @@ class Wire:
         while not heard:
             self.waits = other, since
             try:
-                ready = self._awake(since) or self._selector.select()
+                ready = self._selector.select()
             finally:
                 self.waits = None
             for (end, _, _, one), events in ready:
@@ -164,14 +156,6 @@ class Wire:
                     one.read()
                     if not one.open:
                         self._selector.unregister(end)
-
-    def _awake(self, since: float) -> list[tuple[SelectorKey, int]]:
-        """What comes before it is time to sleep."""
-        ready: list[tuple[SelectorKey, int]] = []
-        while not ready and time.monotonic() - since < self.patience:
-            time.sleep(0)
-            ready = self._selector.select(0)
-        return ready
 
     def close(self) -> None:
         for one in self.others.values():
