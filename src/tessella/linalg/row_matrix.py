@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -69,54 +70,65 @@ class RowBlocks:
     shape: tuple[int, int]
 
     @cached_property
-    def work(self) -> list[tuple[int, slice]]:
-        return [(i, piece) for i, own in enumerate(self.patches) for piece in own.pieces()]
+    def columns(self) -> np.ndarray:
+        """Of all patches, one after the other."""
+        return _flat([own.columns for own in self.patches])
 
     @cached_property
-    def columns(self) -> np.ndarray:
-        """Of all patches."""
-        return np.concatenate([own.columns.ravel() for own in self.patches])
+    def rows(self) -> np.ndarray:
+        return _flat([own.rows for own in self.patches])
 
     @property
     def entries(self) -> int:
         return sum(own.values.size for own in self.patches)
 
-    def advance(self, v: Array, u: Array) -> list[Array]:
+    def _parts(self, x: Array, along: int) -> list[Array]:
+        """Of every patch its own of all columns (1) or rows (2), (P, 1, n)."""
+        shapes = [(own.values.shape[0], 1, own.values.shape[along]) for own in self.patches]
+        ends = np.cumsum([0, *(number * n for number, _, n in shapes)]).tolist()
+        return [x[a:b].reshape(to) for (a, b), to in zip(pairwise(ends), shapes, strict=True)]
+
+    def advance(self, v: Array, u: Array) -> Array:
         """Add M v to the rows u (one more for padding), and give M^T u of every patch."""
-        v = _beyond(v)
-        given = [v.take(own.columns)[:, None] for own in self.patches]
-        rows = [u.take(own.rows)[:, None] for own in self.patches]
-        found = [np.empty((*own.columns.shape, 1)) for own in self.patches]
+        rows, found = u.take(self.rows), np.empty(len(self.columns))
+        given = self._parts(_beyond(v).take(self.columns), 1)
+        filled, back = self._parts(rows, 2), self._parts(found, 1)
 
         def make(one: tuple[int, slice]) -> None:
             i, at = one
-            M, filled = self.patches[i].values[at], rows[i][at]
-            filled += given[i][at] @ M
-            np.matmul(M, filled.transpose(0, 2, 1), out=found[i][at])
+            M, own = self.patches[i].values[at], filled[i][at]
+            own += given[i][at] @ M
+            np.matmul(M, own.transpose(0, 2, 1), out=back[i][at].transpose(0, 2, 1))
 
         self._each(make)
-        for own, filled in zip(self.patches, rows, strict=True):
-            u[own.rows] = filled[:, 0]
+        u[self.rows] = rows
         return found
 
     def matvec(self, v: Array) -> Array:
         """M v, with one more row for padding."""
-        u, v = np.zeros(self.shape[0] + 1), _beyond(v)
-        for own in self.patches:
-            u[own.rows] = (v.take(own.columns)[:, None] @ own.values)[:, 0]
+        u, rows = np.zeros(self.shape[0] + 1), np.empty(len(self.rows))
+        given, filled = self._parts(_beyond(v).take(self.columns), 1), self._parts(rows, 2)
+        for own, x, y in zip(self.patches, given, filled, strict=True):
+            np.matmul(x, own.values, out=y)
+        u[self.rows] = rows
         return u
 
-    def back(self, u: Array) -> list[Array]:
+    def back(self, u: Array) -> Array:
         """M^T u of every patch."""
-        rows = [u.take(own.rows)[:, :, None] for own in self.patches]
-        return [own.values @ filled for own, filled in zip(self.patches, rows, strict=True)]
+        found = np.empty(len(self.columns))
+        filled, back = self._parts(u.take(self.rows), 2), self._parts(found, 1)
+        for own, x, y in zip(self.patches, filled, back, strict=True):
+            np.matmul(own.values, x.transpose(0, 2, 1), out=y.transpose(0, 2, 1))
+        return found
 
-    def summed(self, parts: Sequence[Array]) -> Array:
+    def summed(self, parts: Array) -> Array:
         """M^T u from what the patches give."""
-        if not parts:
-            return np.zeros(self.shape[1])
-        every = np.concatenate([part.ravel() for part in parts])
-        return np.bincount(self.columns, every, self.shape[1] + 1)[:-1]
+        found = np.bincount(self.columns, parts, self.shape[1] + 1)
+        return found[:-1].astype(np.float64, copy=False)
+
+    @cached_property
+    def work(self) -> list[tuple[int, slice]]:
+        return [(i, piece) for i, own in enumerate(self.patches) for piece in own.pieces()]
 
     def _each(self, make: Callable[[tuple[int, slice]], None]) -> None:
         if CORES == 1:
@@ -128,6 +140,10 @@ class RowBlocks:
 
 def _beyond(x: Array) -> Array:
     return np.append(x, 0.0)
+
+
+def _flat(tables: Sequence[np.ndarray]) -> np.ndarray:
+    return np.concatenate([np.zeros(0, dtype=np.int64), *(own.ravel() for own in tables)])
 
 
 @dataclass(frozen=True, eq=False)
