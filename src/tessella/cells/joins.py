@@ -21,9 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells.block import Block
-from tessella.cells.joining import Arrangement, Order, Stage
+from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct, Maps, runs
 from tessella.cells.shelf import Shelf
+from tessella.cells.stage import Arrangement, Stage
 from tessella.linalg.lapack import invert
 from tessella.machine.arrays import Array
 from tessella.machine.threads import in_parallel

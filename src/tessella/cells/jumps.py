@@ -100,14 +100,11 @@ def _on_whole_faces(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tup
     """At a grid of points that all faces of one kind share."""
     system = unknowns.system
     cells = system.cells
-    alike: dict[tuple[int, int, int, Fields], list[tuple[int, int]]] = {}
-    for face in _above(cells, mine):
-        if face.custom is None:
-            key = (face.axis, face.part_below, face.part_above, face.fields)
-            alike.setdefault(key, []).append((face.below, face.above))
     d, inset = system.problem.domain.dimension, bool(system.enriching.count)
-    for (axis, part_below, part_above, only), ends in alike.items():
-        below, above = np.array(ends).T
+    for (axis, part_below, part_above, only), ends in cells.whole_faces.items():
+        below, above = ends if mine is None else ends[:, mine[ends[0]]]
+        if not len(below):
+            continue
         slot_b = slots.grid_on_face(d, POINTS, (axis, 1, part_below), inset)
         slot_a = slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset)
         whole, slot = (below, slot_b) if part_below == WHOLE else (above, slot_a)

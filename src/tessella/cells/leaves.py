@@ -157,12 +157,16 @@ class _Shared:
         return self._tables[key]
 
     def gram(self, space: Space, number: int, at: int) -> Array:
-        part = self.asked[number]
-        numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
+        part, numbers = self.asked[number], b""
+        if not part.alike:
+            numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
         key = (id(space), number, numbers)
         if key not in self._grams:
             found = np.zeros((1, space.columns, space.columns))
-            add_grams(space, [part], [[at]], [self.tables(space, number)], found)
+            if part.alike:
+                add_gramians(part.common(space)[:, None], found)
+            else:
+                add_grams(space, [part], [[at]], [self.tables(space, number)], found)
             self._grams[key] = found[0]
         return self._grams[key]
 

@@ -84,8 +84,17 @@ class Distinct(Sharing):
     pairs: np.ndarray
 
 
-def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> list[Distinct]:
-    """Of all stages, given that of the single cells."""
+def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> tuple[Distinct, ...]:
+    """Of all stages, given that of the single cells; the same ones as last time for the same."""
+    key = processes.index(), *(None if own is None else own.tobytes() for own in leaves)
+    if key not in order.known:
+        order.known.clear()
+        order.known[key] = tuple(_distinct_members(order, leaves))
+    found: tuple[Distinct, ...] = order.known[key]
+    return found
+
+
+def _distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> list[Distinct]:
     found: list[Distinct] = []
     for stage, own in zip(order.stages, leaves, strict=True):
         if stage.owner != processes.index():

@@ -26,6 +26,7 @@ import numpy as np
 from tessella.cells.draw import Slot
 from tessella.cells.place import Compared, Place, Points, Where
 from tessella.cells.sizes import MEASURED, Mask, Symbols, settled, symbol_sizes
+from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
 from tessella.machine import processes
 from tessella.machine.arrays import Array
@@ -90,6 +91,17 @@ class Asked:
     def alike(self) -> bool:
         """Whether all members have the same coefficients."""
         return all(bool((c == c[:1]).all()) for c in self.symbol.values())
+
+    @cached_property
+    def _common(self) -> dict[int, tuple[Space, Array]]:
+        return {}
+
+    def common(self, space: Space) -> Array:
+        """The rows of members that are all alike on the features of a space, (n, r); remembered."""
+        if id(space) not in self._common:
+            rows = space.rows(self.slot, {key: c[0] for key, c in self.symbol.items()})
+            self._common[id(space)] = space, rows
+        return self._common[id(space)][1]
 
     def at(self, member: int) -> int:
         """The position of a cell among the members, or -1."""

@@ -126,6 +126,23 @@ class Cells:
         return [sorted(own, key=lambda pair: (pair[1], pair[0])) for own in found]
 
     @cached_property
+    def whole_faces(self) -> dict[tuple[int, int, int, tuple[int, ...] | None], np.ndarray]:
+        """The cells below and above faces at whole slots, (2, faces), by axis, parts and fields."""
+        found: dict[tuple[int, int, int, tuple[int, ...] | None], list[tuple[int, int]]] = {}
+        for face in self.faces:
+            if face.custom is None:
+                key = (face.axis, face.part_below, face.part_above, face.fields)
+                found.setdefault(key, []).append((face.below, face.above))
+        return {key: np.array(ends).T for key, ends in found.items()}
+
+    @cached_property
+    def alike(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first cell of every shape, unknowns and filter, and which of them each cell has."""
+        own = np.concatenate([self.half_widths, self.present, self.own_filter[:, None]], axis=1)
+        _, first, which = np.unique(own, axis=0, return_index=True, return_inverse=True)
+        return first, which.ravel()
+
+    @cached_property
     def shapes(self) -> np.ndarray:
         """Which cells have the same half widths, by numbers."""
         return np.unique(self.half_widths, axis=0, return_inverse=True)[1].ravel()
@@ -278,12 +295,10 @@ def spaces(
     sigma: float,
 ) -> tuple[np.ndarray, list[Space]]:
     """Which cells share their filtered features, and those: cells of one shape and one draw."""
-    alike = np.concatenate([cells.half_widths, cells.present, cells.own_filter[:, None]], axis=1)
-    if not all(own.shared for own in bases):
-        alike = np.concatenate([alike, cells.number[:, None]], axis=1)
-    _, first, which = np.unique(alike, axis=0, return_index=True, return_inverse=True)
-    made = [_space(cells, bases, stating, orders, sigma, int(j)) for j in first]
-    return which.ravel(), made
+    first = which = np.arange(cells.count)
+    if all(own.shared for own in bases):
+        first, which = cells.alike
+    return which, [_space(cells, bases, stating, orders, sigma, j) for j in first.tolist()]
 
 
 def _space(

@@ -264,7 +264,8 @@ class Problem:
                     f"operator @ Field({unknowns[0]!r}); the unknowns are {', '.join(unknowns)}"
                 )
             if term.field in own:
-                found.append(dataclasses.replace(term, field=None))
+                bare = term.field is None
+                found.append(term if bare else dataclasses.replace(term, field=None))
             elif term.field not in (*self.fields, *unknowns):
                 raise ValueError(
                     f"unknown Field({term.field!r}): this problem has "
