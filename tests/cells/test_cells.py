@@ -145,7 +145,7 @@ def test_a_cell_answers_as_the_function_that_comes_in_does():
     found = factored(free(LAPLACE), features=150)
     kind = next(k for k in range(9) if found.kinds[k].members[0] == 4)
     ports = found.kinds[kind].ports
-    (T,) = (own.T[0] for own in found.mapped if own.numbers[0] == kind)
+    (T,) = (own.T[own.numbers == kind][0] for own in found.mapped if kind in own.numbers)
     tiling = found.system.cells
     taken, given = [], []
     for port in ports:

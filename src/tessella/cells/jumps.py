@@ -80,6 +80,8 @@ Known = dict[str, tuple[float, int, float]]
 
 def _of_all(own: Known) -> Known:
     """What all processes found together."""
+    if processes.alone():
+        return own
     said = np.frombuffer(json.dumps(own).encode(), dtype=np.uint8)
     found: Known = {}
     for theirs in processes.gathered("jumps", said):

@@ -49,8 +49,12 @@ class Sharing:
         return np.argsort(self.which, kind="stable")
 
     @cached_property
-    def _sorted(self) -> bool:
-        return bool(np.all(np.diff(self.which) >= 0))
+    def _each(self) -> int:
+        """How many members every matrix has, if they come matrix by matrix and have equally many;
+        else 0."""
+        each = len(self.which) // self.count
+        even = np.array_equal(self.which, np.repeat(np.arange(self.count), each))
+        return each if even else 0
 
     @cached_property
     def _members(self) -> list[np.ndarray]:
@@ -63,13 +67,13 @@ class Sharing:
         several right-hand sides."""
         if self.count == 1:
             return times_all(x, matrices[0].T)
+        if self._each:
+            own = x.reshape(self.count, -1, x.shape[-1])
+            return np.matmul(own, matrices.transpose(0, 2, 1)).reshape(*x.shape[:-1], -1)
         if self.count == len(x):
-            own = x if self._sorted else x[self._order]
-            if x.ndim == 2:
-                found = np.asarray((matrices @ own[:, :, None])[:, :, 0])
-            else:
-                found = np.matmul(own, matrices.transpose(0, 2, 1))
-            return found if self._sorted else found[self.which]
+            own = x[self._order].reshape(self.count, -1, x.shape[-1])
+            found = np.matmul(own, matrices.transpose(0, 2, 1))[self.which]
+            return found.reshape(*x.shape[:-1], -1)
         found = np.empty((*x.shape[:-1], matrices.shape[1]))
         for matrix, own in zip(matrices, self._members, strict=True):
             found[own] = times_all(x[own], matrix.T)

@@ -62,7 +62,8 @@ class Merged:
         for stage, join in zip(self.order.stages, self.joins, strict=True):
             if join is not None and join.K.size:
                 m, n = len(stage.numbers.a3_in), len(stage.numbers.b3_in)
-                largest = max(largest, float(np.max(np.abs(join.K[:, :m, n:]), initial=0.0)))
+                inverse = join.K[:, :m, n:]
+                largest = max(largest, float(np.abs(inverse).max())) if inverse.size else largest
         return largest
 
     def solve(

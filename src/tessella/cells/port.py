@@ -34,6 +34,12 @@ class Port(NamedTuple):
     half_width: float
     name: tuple[object, ...]
 
+    @property
+    def widths(self) -> tuple[int, int]:
+        """How many numbers are taken and given."""
+        taken, given = (sum(m.shape[1] for m in x) for x in (self.modes_taken, self.modes_given))
+        return taken, given
+
 
 class Rowed(NamedTuple):
     """A port's part of a cell's system: rows of the data taken, how they follow from what comes in,

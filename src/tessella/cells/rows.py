@@ -25,7 +25,7 @@ import numpy as np
 
 from tessella.cells.draw import Slot
 from tessella.cells.place import Compared, Place, Points, Where
-from tessella.cells.sizes import MEASURED, Mask, Symbols, settled, symbol_sizes
+from tessella.cells.sizes import MEASURED, Mask, Symbols, monomial, settled, symbol_sizes
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
 from tessella.machine import processes
@@ -142,7 +142,7 @@ class Stating:
         self.boxes = np.prod(2 * half_widths, axis=1)
         self.volume = float(volumes.sum())
         self.k = columns ** (1 / d) / (2 * half_widths)
-        mean = np.exp(np.average(np.log(2 * half_widths), axis=0, weights=volumes))
+        mean = np.exp(volumes @ np.log(2 * half_widths) / self.volume)
         self.typical = columns ** (1 / d) / np.array([settled(x, 6) for x in mean.tolist()])
         self.coefficients: dict[tuple[int, Orders], float] = {}
         self.symbols: list[Symbols] = []
@@ -199,7 +199,7 @@ class Stating:
         for part in asked:
             share = self.boxes[part.members] / self.volume
             for (f, alpha), c in part.symbol.items():
-                physical = np.prod(self.half_widths[part.members] ** np.array(alpha), axis=1)
+                physical = monomial(self.half_widths[part.members], alpha)
                 mean = float(share @ (np.sum(c**2, axis=1) * physical**2))
                 squares[f, alpha] += mean
         sums = self.total([*squares.values()])
@@ -213,7 +213,7 @@ class Stating:
         """W of every unknown at wavenumbers k (..., d), shape (F, ...)."""
         W = np.zeros((len(self.problem.fields), *k.shape[:-1]))
         for (number, alpha), rms in self.coefficients.items():
-            W[number] += rms * np.prod(k ** np.array(alpha), axis=-1)
+            W[number] += rms * monomial(k, alpha)
         return W
 
     # --- conditions
@@ -365,8 +365,8 @@ class Stating:
             symbol = {}
             for f, own in enumerate(symbols):
                 for alpha, c in own.items():
-                    unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
-                    table = c[here].reshape(shape) * (factor * unit)
+                    unit = monomial(half, alpha)[:, None]
+                    table = c[here].reshape(shape) * (factor / unit)
                     if np.any(table):
                         symbol[f, alpha] = table
             h = given[here].reshape(shape) * factor

@@ -19,6 +19,7 @@ from tessella.cells.joining import Face, Order, order
 from tessella.cells.place import Place
 from tessella.cells.port import Port
 from tessella.cells.rows import Stating
+from tessella.cells.sizes import monomial
 from tessella.cells.space import Space
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
@@ -239,7 +240,8 @@ class Cells:
         """Whole faces of some cells as pieces of the boundary."""
         axis, end, _ = side
         slot, d = self.slot(side), self.half_widths.shape[1]
-        normals = np.tile(np.eye(d)[axis] * (2.0 * end - 1.0), (len(slot), 1))
+        normals = np.zeros((len(slot), d))
+        normals[:, axis] = 2.0 * end - 1.0
         return Place(slot, members, 1 / (2 * self.half_widths[members, axis]), normals, axis)
 
 
@@ -321,7 +323,7 @@ def _space(
             units.append(1.0)
             continue
         inner = {
-            alpha: rms * float(np.prod(half ** -np.array(alpha, dtype=float)))
+            alpha: rms / float(monomial(half, alpha))
             for (g, alpha), rms in stating.coefficients.items()
             if g == f
         }

@@ -10,6 +10,7 @@ import numpy as np
 from tessella.cells.draw import Slot
 from tessella.cells.maps import flat, times_all
 from tessella.cells.rows import Asked
+from tessella.cells.sizes import monomial
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
 from tessella.geometry.functions import Orders
@@ -140,9 +141,8 @@ class Unknowns:
         for space, mine in self._by_space(cells):
             a = self.features(cells[mine], space, field)
             for alpha, c in table.items():
-                unit = np.prod(half[mine] ** -np.array(alpha, dtype=float), axis=1)
                 values = a @ space.table(field, slot, alpha).T
-                found[mine] += c[mine] * unit[:, None] * values
+                found[mine] += c[mine] / monomial(half[mine], alpha)[:, None] * values
         self._add_own(found, cells, slot.points, field, table)
         return found
 
@@ -154,8 +154,8 @@ class Unknowns:
             own = z[mine]
             slot = Slot(own, np.ones(len(own)))
             for alpha, values in space.draws[field].tables(slot, list(table)).items():
-                unit = np.prod(half[mine] ** -np.array(alpha, dtype=float), axis=1)
-                found[mine] += table[alpha][mine] * unit * np.sum(values * a, axis=1)
+                c = table[alpha][mine] / monomial(half[mine], alpha)
+                found[mine] += c * np.sum(values * a, axis=1)
         one = {alpha: c[:, None] for alpha, c in table.items()}
         self._add_own(found[:, None], cells, z[:, None], field, one)
         return found
