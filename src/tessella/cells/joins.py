@@ -53,6 +53,8 @@ class Joined(NamedTuple):
     join: Join
 
     def some(self, pairs: slice) -> Joined:
+        if pairs.stop - pairs.start == len(self.T):
+            return self
         return Joined(self.T[pairs], self.E[pairs], Join(*(x[pairs] for x in self.join)))
 
     def copied(self, pair: int) -> tuple[Array, ...]:
@@ -88,9 +90,9 @@ def join_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, found: J
     np.subtract(_identity(m), D, out=D)
     invert(D)
     K[:, :m, n:] = D
-    np.matmul(K[:, :m, n:], B33, out=K[:, :m, :n])
+    np.matmul(D, B33, out=K[:, :m, :n])
     np.matmul(A33, K[:, :m], out=K[:, m:])
-    K[:, m:, :n] += _identity(n)
+    K.reshape(len(K), -1)[:, m * (m + n) :: m + n + 1][:, :n] += 1.0
     np.matmul(K[:, :, :n], A31, out=S[:, :, :n1])
     np.matmul(K[:, :, n:], B32, out=S[:, :, n1:])
     np.matmul(A13, S[:, :m], out=T[:, :o1])

@@ -100,7 +100,8 @@ def _places(kind: Kind) -> tuple[object, ...]:
 def _families(kinds: Sequence[Kind], groups: Iterable[list[int]]) -> list[list[int]]:
     """Groups of kinds with the same places; those that are alone in theirs, with others that take
     and give as much."""
-    found, lonely = [], {}
+    found: list[list[int]] = []
+    lonely: dict[object, list[int]] = {}
     for group in groups:
         if len(group) > 1:
             found.append(group)
