@@ -128,12 +128,11 @@ class Making:
         self.stage, self.pairs, self.shelf = stage, pairs, shelf
         self.left, self.right = left, right = pair
         for_maps, for_joins = blocks
-        count, sums, taken = len(pairs), left.E.shape[1], sum(stage.sizes.taken)
-        T, *join = stage.shapes
+        count, sums, (T, *join) = len(pairs), left.E.shape[1], stage.shapes
         K, S, A13, B23 = (for_joins.array(count, *own) for own in join)
         self.found = Joined(
             for_maps.array(count, *T),
-            np.empty((count, sums, taken)),
+            np.empty((count, sums, T[1])),
             Join(K, S, A13, B23, np.empty((count, sums, K.shape[1]))),
         )
         self.names: tuple[bytes, ...] = ()

@@ -307,13 +307,13 @@ class _Making:
         good, failed = np.flatnonzero(~poor), [self.group[i] for i in np.flatnonzero(poor).tolist()]
         if not len(good):
             return None, failed
-        every = (self.L, self.X, self.T, self.E)
-        L, X, T, E = every if not failed else (x[good] for x in every)
+        every = (self.L, self.X, self.T, self.E, self.sums, self.condition)
+        L, X, T, E, sums, condition = every if not failed else (x[good] for x in every)
         members = [self.kinds[i].members for i in good.tolist()]
         starts = np.concatenate([[0], np.cumsum([len(own) for own in members])])
         return Family(
             np.array(self.group)[good], np.concatenate(members), starts, L, X, T, E,
-            self.out if self.alike else self.out[good], self.sums[good], self.condition[good],
+            self.out[good] if failed and not self.alike else self.out, sums, condition,
         ), failed  # fmt: skip
 
 

@@ -49,12 +49,10 @@ class Sharing:
         return np.argsort(self.which, kind="stable")
 
     @cached_property
-    def _each(self) -> int:
-        """How many members every matrix has, if they come matrix by matrix and have equally many;
-        else 0."""
-        each = len(self.which) // self.count
-        even = np.array_equal(self.which, np.repeat(np.arange(self.count), each))
-        return each if even else 0
+    def _evenly(self) -> bool:
+        """Whether members come matrix by matrix, of each equally many."""
+        each = np.repeat(np.arange(self.count), len(self.which) // self.count)
+        return np.array_equal(self.which, each)
 
     @cached_property
     def _members(self) -> list[np.ndarray]:
@@ -67,17 +65,20 @@ class Sharing:
         several right-hand sides."""
         if self.count == 1:
             return times_all(x, matrices[0].T)
-        if self._each:
-            own = x.reshape(self.count, -1, x.shape[-1])
-            return np.matmul(own, matrices.transpose(0, 2, 1)).reshape(*x.shape[:-1], -1)
+        if self._evenly:
+            return self._in_order(matrices, x)
         if self.count == len(x):
-            own = x[self._order].reshape(self.count, -1, x.shape[-1])
-            found = np.matmul(own, matrices.transpose(0, 2, 1))[self.which]
-            return found.reshape(*x.shape[:-1], -1)
+            return self._in_order(matrices, x[self._order])[self.which]
         found = np.empty((*x.shape[:-1], matrices.shape[1]))
         for matrix, own in zip(matrices, self._members, strict=True):
             found[own] = times_all(x[own], matrix.T)
         return found
+
+    def _in_order(self, matrices: Array, x: Array) -> Array:
+        """The same if members come matrix by matrix, of each equally many: as one product."""
+        own = x.reshape(self.count, math.prod(x.shape[:-1]) // self.count, x.shape[-1])
+        found = np.matmul(own, matrices.transpose(0, 2, 1))
+        return found.reshape(*x.shape[:-1], matrices.shape[1])
 
 
 @dataclass(frozen=True, eq=False)

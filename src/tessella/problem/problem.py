@@ -288,6 +288,8 @@ class Problem:
             if callable(multiplier)
             else Term(zero, float(multiplier))
         )
+        if not self.domain.regions:
+            return symbol(compose(self.terms(operator, field), (front,)), points, normals)
         found: dict[tuple[int, ...], Array] = {}
         for terms, share in self.acting(operator, field, points):
             for alpha, c in symbol(compose(terms, (front,)), points, normals).items():
