@@ -92,10 +92,11 @@ class Distinct(Sharing):
 def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> tuple[Distinct, ...]:
     """Of all stages, given that of the single cells; the same ones as last time for the same."""
     key = processes.index(), *(None if own is None else own.tobytes() for own in leaves)
-    if key not in order.known:
+    found: tuple[Distinct, ...] | None = order.known.get(key)
+    if found is None:
+        found = tuple(_distinct_members(order, leaves))
         order.known.clear()
-        order.known[key] = tuple(_distinct_members(order, leaves))
-    found: tuple[Distinct, ...] = order.known[key]
+        order.known[key] = found
     return found
 
 
