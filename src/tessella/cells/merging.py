@@ -15,7 +15,7 @@ import numpy as np
 from tessella.cells.joining import Order
 from tessella.cells.joins import Climb, Join
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
-from tessella.cells.shelf import Shelf, size_in_bytes
+from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Merging
 from tessella.cells.stage import Stage
 from tessella.cells.together import Together
@@ -52,7 +52,7 @@ class Merged:
     def bytes(self) -> int:
         """Of what right-hand sides need."""
         last = 0 if self.whole is None else self.whole.rows.nbytes
-        return sum(size_in_bytes(join) for join in self.joins) + last
+        return last + sum(x.nbytes for join in self.joins if join is not None for x in join)
 
     @property
     def growth(self) -> float:
