@@ -201,6 +201,11 @@ def test_cells_with_the_same_numbers_are_one_kind(problem, subdomains, count):
     assert sorted(members.tolist()) == list(range(found.system.cells.count))
 
 
+def test_kinds_that_take_and_give_as_much_are_mapped_together():
+    found = factored(SMOOTH, (6, 5), 12)
+    assert sorted(len(own.numbers) for own in found.mapped) == [1, 4, 4], "inside, sides, corners"
+
+
 def test_draws_of_their_own_make_cells_different():
     assert len(factored(SMOOTH, 4, 12, shared=False).kinds) == 16
 
