@@ -145,7 +145,7 @@ def test_a_cell_answers_as_the_function_that_comes_in_does():
     found = factored(free(LAPLACE), features=150)
     kind = next(k for k in range(9) if found.kinds[k].members[0] == 4)
     ports = found.kinds[kind].ports
-    (T,) = (own.T[0] for own in found.mapped if own.numbers[0] == kind)
+    (T,) = (own.T[own.numbers == kind][0] for own in found.mapped if kind in own.numbers)
     tiling = found.system.cells
     taken, given = [], []
     for port in ports:
@@ -199,6 +199,11 @@ def test_cells_with_the_same_numbers_are_one_kind(problem, subdomains, count):
     assert len(found.kinds) == sum(len(own.numbers) for own in found.mapped) == count
     members = np.concatenate([kind.members for kind in found.kinds])
     assert sorted(members.tolist()) == list(range(found.system.cells.count))
+
+
+def test_kinds_that_take_and_give_as_much_are_mapped_together():
+    found = factored(SMOOTH, (6, 5), 12)
+    assert sorted(len(own.numbers) for own in found.mapped) == [1, 4, 4], "inside, sides, corners"
 
 
 def test_draws_of_their_own_make_cells_different():

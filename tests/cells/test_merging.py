@@ -10,11 +10,12 @@ import tessella as ts
 from tessella.cells import gmres
 from tessella.cells.gmres import Exchanged
 from tessella.cells.halving import owners
-from tessella.cells.joining import Face, Sizes, order
-from tessella.cells.maps import Maps, distinct_members
+from tessella.cells.joining import Face, order
+from tessella.cells.maps import Maps, Sharing, distinct_members
 from tessella.cells.merging import merge
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
+from tessella.cells.stage import Sizes, evenly
 from tessella.cells.tiled import corners
 from tessella.linalg.iterative.iteration import Stop
 from tessella.machine import processes
@@ -239,15 +240,13 @@ def test_what_has_no_name_is_not_shelved(rng):
 
 def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):
     grid = Grid(rng, (4, 3), free=1)
-    planned = grid.planned()
-    plan = planned[0]
+    plan = grid.planned()[0]
     singles = sorted(j for s in plan.stages if s.cells is not None for j in s.cells)
     assert singles == list(range(12))
     assert sum(s.count for s in plan.stages if s.cells is None) == 11
     closed = sum(len(s.closed) * s.count for s in plan.stages)
     assert closed == len([f for f in grid.faces if f.below >= 0])
-    merged = merge(*planned, np.zeros(0))
-    assert merged.open_places.tolist() == [plan.size - 1], "the last face has nobody below"
+    assert plan.open_places.tolist() == [plan.size - 1], "the last face has nobody below"
 
 
 def test_an_order_is_found_again_and_another_one_is_another(rng):
@@ -309,3 +308,32 @@ def test_who_has_which_cell_is_known_without_the_order(number):
             sides[face.above].append((i, 0))
         plan = order(low, high, sides, faces, number)
         np.testing.assert_array_equal(owners(low, high, ends, number), plan.owners)
+
+
+@pytest.mark.parametrize("which", [[0, 0, 0], [0, 1, 2], [2, 0, 1], [0, 0, 1, 1], [1, 0, 1, 1]])
+@pytest.mark.parametrize("shape", [(3,), (2, 3), (0,)], ids=["one", "several", "nothing"])
+def test_members_are_multiplied_by_the_matrices_they_share(rng, which, shape):
+    matrices = rng.normal(size=(max(which) + 1, 4, shape[-1]))
+    x = rng.normal(size=(len(which), *shape))
+    found = Sharing(np.array(which), len(matrices)).times(matrices, x)
+    expected = [
+        np.einsum("ij,...j->...i", matrices[k], own) for k, own in zip(which, x, strict=True)
+    ]
+    np.testing.assert_allclose(found, expected, atol=1e-14)
+
+
+@pytest.mark.parametrize("numbers", [[3], [0, 1, 2], [1, 4, 7], [2, 1], [0, 1, 3], [1, 1], []])
+def test_numbers_evenly_apart_choose_the_same_as_a_slice(numbers):
+    own = evenly(np.array(numbers, dtype=np.int64))
+    assert np.arange(10)[own].tolist() == numbers
+    assert isinstance(own, slice) == (numbers in ([3], [0, 1, 2], [1, 4, 7]))
+
+
+def test_members_that_are_alike_are_found_once(rng):
+    grid = Grid(rng, (4, 4), alike=True)
+    plan, _, distinct = grid.planned()
+    leaves = [one.which if s.cells is not None else None
+              for s, one in zip(plan.stages, distinct, strict=True)]  # fmt: skip
+    assert distinct_members(plan, leaves) is distinct_members(plan, [*leaves])
+    others = [None if own is None else np.arange(len(own)) for own in leaves]
+    assert [own.count for own in distinct_members(plan, others)] == [s.count for s in plan.stages]

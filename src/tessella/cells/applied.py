@@ -15,6 +15,7 @@ from tessella.cells.factors import CellFactors
 from tessella.cells.maps import times_all
 from tessella.cells.pivoted import Pivoted, divided
 from tessella.cells.rows import Asked
+from tessella.cells.sizes import monomial
 from tessella.machine.arrays import Array
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.operators import Operator
@@ -77,8 +78,7 @@ class Applied:
                 self.operators[part.name], x.reshape(-1, x.shape[2]), None, field
             )
             for alpha, c in found.items():
-                unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
-                table = c.reshape(x.shape[:2]) * part.scale * unit
+                table = c.reshape(x.shape[:2]) * part.scale / monomial(half, alpha)[:, None]
                 if np.any(table):
                     symbol[f, alpha] = table
         return replace(part, symbol=symbol)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from numbers import Real
 from typing import TypeGuard
 
@@ -87,7 +87,7 @@ class CellBasis(Basis):
         J, d = self.decomposition.count, self.decomposition.domain.dimension
         if not self.shared:
             return self.features.draw(J, d, self.seed)
-        one = self.features.draw(1, d, self.seed)
+        one = _one_draw(self.features, d, self.seed)
         return tuple(
             Layer(
                 np.broadcast_to(layer.weights, (J, *layer.weights.shape[1:])),
@@ -95,6 +95,12 @@ class CellBasis(Basis):
             )
             for layer in one
         )
+
+
+@lru_cache(maxsize=16)
+def _one_draw(features: RandomFeatures, dimension: int, seed: int) -> tuple[Layer, ...]:
+    """For all subdomains; the same for the same features and seed."""
+    return features.draw(1, dimension, seed)
 
 
 AnyCellBasis = CellBasis | Fields

@@ -18,7 +18,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.cells import joining
-from tessella.cells.joining import Face, Order, Stage
+from tessella.cells.joining import Face, Order
+from tessella.cells.stage import Numbers as Positions
+from tessella.cells.stage import Stage
 from tessella.cells.whole import SINGULAR
 
 CLOSE = 1e-8
@@ -166,7 +168,8 @@ def _beside(M: jax.Array, left: int, right: int) -> jax.Array:
 @partial(jax.jit, static_argnames="grid", compiler_options=PROMPT)
 def merge(T: jax.Array, grid: Grid) -> Merged:
     """Join all cells, given their maps (J, out, in)."""
-    order, stages = grid.order, grid.order.stages
+    stages = grid.order.stages
+    last_use = {child: i for i, s in enumerate(stages) for child in (s.left, s.right)}
     maps = {i: T for i, s in enumerate(stages) if s.cells is not None}
     joins: list[Join | None] = []
     growth = jnp.array(1.0)
@@ -177,7 +180,7 @@ def merge(T: jax.Array, grid: Grid) -> Merged:
         a, b = _members(stages, stage)
         TA, TB = _some(maps[stage.left], a, 0), _some(maps[stage.right], b, 0)
         for child in (stage.left, stage.right):
-            if order.last_use[child] == i:
+            if last_use[child] == i:
                 maps.pop(child, None)
         if i == len(stages) - 1:
             whole, regular = _join_last(TA, TB, stage.numbers)
@@ -189,7 +192,7 @@ def merge(T: jax.Array, grid: Grid) -> Merged:
     raise AssertionError("an order ends with a join")
 
 
-def _join(TA: jax.Array, TB: jax.Array, at: joining.Numbers) -> tuple[jax.Array, Join, jax.Array]:
+def _join(TA: jax.Array, TB: jax.Array, at: Positions) -> tuple[jax.Array, Join, jax.Array]:
     A33, B33 = _block(TA, at.a3_out, at.a3_in), _block(TB, at.b3_out, at.b3_in)
     A31, B32 = _block(TA, at.a3_out, at.a1_in), _block(TB, at.b3_out, at.b2_in)
     A13, B23 = _block(TA, at.a1_out, at.a3_in), _block(TB, at.b2_out, at.b3_in)
@@ -203,7 +206,7 @@ def _join(TA: jax.Array, TB: jax.Array, at: joining.Numbers) -> tuple[jax.Array,
     return T, Join(inverse, S_a, S_b, A33, B33, A13, B23), regular
 
 
-def _join_last(TA: jax.Array, TB: jax.Array, at: joining.Numbers) -> tuple[Whole, jax.Array]:
+def _join_last(TA: jax.Array, TB: jax.Array, at: Positions) -> tuple[Whole, jax.Array]:
     """Nothing comes in from outside, so that the exchange alone is left."""
     A33, B33 = _block(TA, at.a3_out, at.a3_in), _block(TB, at.b3_out, at.b3_in)
     D = jnp.eye(A33.shape[2]) - B33 @ A33

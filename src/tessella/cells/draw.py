@@ -17,7 +17,7 @@ from hashlib import blake2b
 
 import jax
 import numpy as np
-from scipy.linalg import lapack, solve_triangular
+from scipy.linalg import lapack
 
 from tessella.features.random_features import (
     Activation,
@@ -228,9 +228,7 @@ class Draw:
             return table
         if not len(self.kept):
             return np.zeros((len(table), 0))
-        with single_threaded_blas():
-            solved = solve_triangular(self.R, table[:, self.kept].T, trans=1, check_finite=False)
-        return np.ascontiguousarray(solved.T)
+        return np.ascontiguousarray(_solved(self.R, table[:, self.kept].T, transposed=True).T)
 
     def coefficients(self, a: Array) -> Array:
         """From those of the filtered features (r, ...) to those of all (C, ...)."""
@@ -239,8 +237,7 @@ class Draw:
             return np.asarray(a)
         if not len(self.kept):
             return found
-        with single_threaded_blas():
-            found[self.kept] = solve_triangular(self.R, a, check_finite=False)
+        found[self.kept] = _solved(self.R, a)
         return found
 
     def adjoint(self, a: Array) -> Array:
@@ -249,8 +246,16 @@ class Draw:
             return np.asarray(a)
         if not len(self.kept):
             return np.zeros((0, *a.shape[1:]))
-        with single_threaded_blas():
-            return solve_triangular(self.R, a[self.kept], trans=1, check_finite=False)
+        return _solved(self.R, a[self.kept], transposed=True)
+
+
+def _solved(R: Array, b: Array, transposed: bool = False) -> Array:
+    """R^-1 b, or R^-T b."""
+    with single_threaded_blas():
+        found, info = lapack.dtrtrs(R, b, trans=int(transposed))
+    if info:
+        raise np.linalg.LinAlgError(f"the filter left a triangle that is singular in row {info}")
+    return np.asarray(found)
 
 
 def unfiltered(features: Features) -> Draw:

@@ -13,6 +13,7 @@ from tessella.cells.draw import Slot, placed
 from tessella.cells.exchange import Datum
 from tessella.cells.port import Port
 from tessella.cells.rows import Asked
+from tessella.cells.sizes import monomial
 from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
 from tessella.overlap.enriched import enriched_values
@@ -56,7 +57,7 @@ class Enriching:
         """Of a statement's rows in a cell."""
         x, found = self.points(cell, part.slot), np.zeros((len(part.slot), self.count))
         for (f, alpha), c in part.symbol.items():
-            physical = c[at] * np.prod(self.half_widths[cell] ** np.array(alpha, dtype=float))
+            physical = c[at] * monomial(self.half_widths[cell], alpha)
             used = np.flatnonzero(physical)
             if len(self.bases[f].enrichment) and len(used):
                 own = slice(self.starts[f], self.starts[f + 1])

@@ -29,6 +29,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells.groups import Group, Wind, groups, in_region, orders_along, turning
+from tessella.cells.sizes import monomial
 from tessella.geometry.functions import Orders, function_values
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import IntegralCondition, PointCondition
@@ -131,7 +132,7 @@ def _coefficients(
             found[i][f] = {a: float(f"{np.mean(c):.3e}") for a, c in own.items()}
             if k is not None:
                 rms = {a: float(np.sqrt(np.mean(c**2))) for a, c in own.items()}
-                sizes[i, f] = sum(c * np.prod(k ** np.array(a)) for a, c in rms.items())
+                sizes[i, f] = sum(c * monomial(k, a) for a, c in rms.items())
     return found, None if k is None else sizes / k**2
 
 

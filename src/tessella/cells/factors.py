@@ -84,15 +84,16 @@ class CellFactors(FactoredCells):
     def solve(self, watch: Stopwatch, watching: Watching) -> Found:
         processes.begin()
         begun = processes.sent_bytes()
-        with watch.phase("solve"), single_threaded_blas():
-            right = self.system.split(self.system.right)
-            answers, result = self.answers(*right)
-            unknowns = self.unknowns(answers, ())
-            a = self._coefficients(unknowns)
-        with watch.phase("measure"), single_threaded_blas():
-            missed = self.residuals(unknowns, answers, *right)
-            residual = {name: float(one) for name, one in missed.items()}
-            apart = jumps(unknowns, self.joined.order.owners) if watching.jumps else None
+        with single_threaded_blas():
+            with watch.phase("solve"):
+                right = self.system.split(self.system.right)
+                answers, result = self.answers(*right)
+                unknowns = self.unknowns(answers, ())
+                a = self._coefficients(unknowns)
+            with watch.phase("measure"):
+                missed = self.residuals(unknowns, answers, *right)
+                residual = {name: float(one) for name, one in missed.items()}
+                apart = jumps(unknowns, self.joined.order.owners) if watching.jumps else None
         return Found(a, result, residual, apart, self._traffic(begun), self._parted)
 
     @cached_property
@@ -252,8 +253,7 @@ def projected(
             whole = bool(mine.all())
             cells = part.members if whole else part.members[mine]
             if part.alike:
-                rows = space.rows(part.slot, {key: c[0] for key, c in part.symbol.items()})
-                made = times_all(given if whole else given[mine], rows)
+                made = times_all(given if whole else given[mine], part.common(space))
                 b[cells, ..., : space.columns] += made
                 continue
             for (f, alpha), table in part.symbol.items():

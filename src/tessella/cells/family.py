@@ -32,14 +32,15 @@ class Factor(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Family:
-    """Kinds of whole cells with the same features, ports and statements, which are mapped together.
+    """Kinds of whole cells with the same features, which take and give as much as each other and
+    are mapped together.
 
     numbers    of the kinds
     cells      all their members, kind by kind; `starts` tells where those of each begin
     L          Cholesky factors of M^T M, (n, r, r)
     X          from what comes in to the unknowns, (n, r, in)
     T, E       what goes out (n, out, in), and what comes to the sums (n, sums, in)
-    out, sums  the same of the unknowns, (out, r) and (n, sums, r)
+    out, sums  the same of the unknowns, (out, r) or of each its own (n, out, r), and (n, sums, r)
     """
 
     numbers: np.ndarray
@@ -86,7 +87,9 @@ class Family:
         return y.reshape(found.shape)
 
     def given(self, y: Array) -> Array:
-        return times_all(y, self.out.T)
+        if self.out.ndim == 2:
+            return times_all(y, self.out.T)
+        return self.sharing.times(self.out, y)
 
     def summed(self, y: Array) -> Array:
         return self.sharing.times(self.sums, y)
@@ -112,7 +115,10 @@ class Family:
 
     def of_given(self, y: Array, given: Array, summed: Array) -> Array:
         """y with what comes of outputs and sums."""
-        y = y + times_all(given, self.out)
+        if self.out.ndim == 2:
+            y = y + times_all(given, self.out)
+        else:
+            y = y + self.sharing.times(self.out.transpose(0, 2, 1), given)
         return y + self.sharing.times(self.sums.transpose(0, 2, 1), summed)
 
     def put_unknowns(self, y: Array, rows: Array) -> None:

@@ -11,13 +11,14 @@ below it, and what lies above belongs to the first of those it joins.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tessella.cells.halving import first_halves, halved, shared
+from tessella.cells.stage import Sizes, Stage, of_ports, stack_ports
 
 
 class Face(NamedTuple):
@@ -34,153 +35,6 @@ class Face(NamedTuple):
 
 Port = tuple[int, int]
 """A face and whether it is the cell's lower (0) or upper (1) one."""
-
-
-class Sizes(NamedTuple):
-    """Of a group of cells: what it takes and gives at its ports, one after the other."""
-
-    taken: tuple[int, ...]
-    given: tuple[int, ...]
-
-
-class Numbers(NamedTuple):
-    """Positions in the vectors of two groups A and B that are joined: those of the closed ports (3)
-    and of the others, taken and given."""
-
-    a3_in: np.ndarray
-    a3_out: np.ndarray
-    a1_in: np.ndarray
-    a1_out: np.ndarray
-    b3_in: np.ndarray
-    b3_out: np.ndarray
-    b2_in: np.ndarray
-    b2_out: np.ndarray
-
-
-class Arrangement(NamedTuple):
-    """Rows and columns of a map in another order, and for small ones where their numbers are."""
-
-    rows: np.ndarray
-    columns: np.ndarray
-    flat: np.ndarray | None
-
-
-SMALL = 1 << 15
-"""Numbers of a map up to which their places are listed one by one."""
-
-
-@dataclass
-class Stage:
-    """Joins that are alike: `left` and `right` are stages, `members` which of theirs are joined.
-
-    closed  positions of the ports that are closed, of the left and of the right one
-    owner   the process whose it is
-    A stage without children consists of single cells.
-    """
-
-    sizes: Sizes
-    left: int = -1
-    right: int = -1
-    closed: tuple[tuple[int, int], ...] = ()
-    children: tuple[Sizes, Sizes] | None = None
-    members: list[tuple[int, int]] = field(default_factory=list)
-    cells: list[int] | None = None
-    owner: int = 0
-
-    @property
-    def count(self) -> int:
-        return len(self.members if self.cells is None else self.cells)
-
-    @cached_property
-    def pairs(self) -> np.ndarray:
-        """The members as an array (n, 2)."""
-        return np.array(self.members, dtype=np.int64).reshape(-1, 2)
-
-    @cached_property
-    def name(self) -> bytes:
-        """Tells it from other ways to join the same groups."""
-        return repr(self.closed).encode()
-
-    @cached_property
-    def numbers(self) -> Numbers:
-        assert self.children is not None
-        parts = []
-        for which, sizes in enumerate(self.children):
-            three = [pair[which] for pair in self.closed]
-            shut = set(three)
-            rest = [i for i in range(len(sizes.taken)) if i not in shut]
-            parts += [of_ports(sizes.taken, three), of_ports(sizes.given, three)]
-            parts += [of_ports(sizes.taken, rest), of_ports(sizes.given, rest)]
-        return Numbers(*parts)
-
-    @cached_property
-    def arrangements(self) -> tuple[Arrangement, Arrangement]:
-        """Of the maps of both groups, with what is given and taken at closed ports first."""
-        at = self.numbers
-        assert self.children is not None
-        parts = (
-            (at.a3_out, at.a1_out, at.a3_in, at.a1_in),
-            (at.b3_out, at.b2_out, at.b3_in, at.b2_in),
-        )
-        found = []
-        for out3, out, in3, into in parts:
-            rows, columns = np.concatenate([out3, out]), np.concatenate([in3, into])
-            flat = None
-            if len(rows) * len(columns) <= SMALL:
-                flat = (rows[:, None] * len(columns) + columns).ravel()
-            found.append(Arrangement(rows, columns, flat))
-        return found[0], found[1]
-
-    @cached_property
-    def shapes(self) -> tuple[tuple[int, int], ...]:
-        """Of a join's map and of what it leaves for right-hand sides (see `joins`)."""
-        at, taken = self.numbers, sum(self.sizes.taken)
-        m, n, o1, o2 = len(at.a3_in), len(at.b3_in), len(at.a1_out), len(at.b2_out)
-        return (o1 + o2, taken), (m + n, n + m), (m + n, taken), (o1, m), (o2, n)
-
-    @cached_property
-    def numbers_left(self) -> tuple[int, int]:
-        """How many numbers a join's map has, and what it leaves for right-hand sides."""
-        first, *rest = (a * b for a, b in self.shapes)
-        return first, sum(rest)
-
-    @cached_property
-    def given_order(self) -> np.ndarray:
-        """Of what A and B give, one after the other, first what they give at closed ports."""
-        at, start = self.numbers, len(self.numbers.a3_out) + len(self.numbers.a1_out)
-        return np.concatenate([at.a3_out, start + at.b3_out, at.a1_out, start + at.b2_out])
-
-    @cached_property
-    def closed_given(self) -> int:
-        """How many of these there are."""
-        return len(self.numbers.a3_out) + len(self.numbers.b3_out)
-
-    @cached_property
-    def taken_orders(self) -> tuple[np.ndarray, np.ndarray]:
-        """Where what A takes, and what B takes, is in what they take outside and then at closed
-        ports."""
-        at = self.numbers
-        sizes = [len(own) for own in (at.a1_in, at.b2_in, at.a3_in, at.b3_in)]
-        outside_a, outside_b, closed_a, closed_b = (
-            start + np.arange(size) for start, size in zip(stack_ports(sizes), sizes, strict=False)
-        )
-        a, b = (np.empty(sizes[k] + sizes[k + 2], dtype=np.int64) for k in (0, 1))
-        a[at.a1_in], a[at.a3_in] = outside_a, closed_a
-        b[at.b2_in], b[at.b3_in] = outside_b, closed_b
-        return a, b
-
-    @cached_property
-    def flops(self) -> float:
-        """Of one join."""
-        at, given = self.numbers, sum(self.sizes.given)
-        n, m, taken = len(at.a3_in), len(at.b3_in), sum(self.sizes.taken)
-        inner = 2 * n * n * m + n**3 + n * m * m + (n + m) * max(n, m) * taken
-        return 2.0 * (inner + given * max(n, m) * taken)
-
-    @cached_property
-    def bytes(self) -> float:
-        """Of one join's map and of what it leaves for right-hand sides."""
-        return 8.0 * sum(self.numbers_left)
 
 
 @dataclass(frozen=True)
@@ -234,6 +88,17 @@ class Order:
         return np.flatnonzero((by != to) & (by >= 0) & (to >= 0))
 
     @cached_property
+    def known(self) -> dict[object, Any]:
+        """Which members are alike, as it was found last (see `maps`)."""
+        return {}
+
+    @cached_property
+    def open_places(self) -> np.ndarray:
+        """Where in that vector something is taken that no neighbour gives."""
+        given = [np.zeros(0, dtype=np.int64), *(x.ravel() for x in self.given if x is not None)]
+        return np.setdiff1d(np.arange(self.size), np.concatenate(given))
+
+    @cached_property
     def levels(self) -> list[list[int]]:
         """The numbers of stages that join those of levels before; the last one is alone."""
         height = [0] * len(self.stages)
@@ -248,11 +113,6 @@ class Order:
         levels = enumerate(self.levels)
         every = ((k, self.stages[i]) for k, level in levels for i in level)
         return {child: k for k, s in every for child in (s.left, s.right)}
-
-    @cached_property
-    def last_use(self) -> dict[int, int]:
-        """Of every stage, the last one that joins members of it."""
-        return {child: i for i, s in enumerate(self.stages) for child in (s.left, s.right)}
 
 
 class _Group(NamedTuple):
@@ -381,15 +241,3 @@ def _spread(starts: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return np.asarray(
         starts[:, ports] + of_ports(sizes, range(len(sizes))) - stack_ports(sizes)[ports]
     )
-
-
-def stack_ports(sizes: Sequence[int]) -> np.ndarray:
-    """Where the numbers of every port begin, and where the last one ends."""
-    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-
-
-def of_ports(sizes: Sequence[int], chosen: Sequence[int]) -> np.ndarray:
-    """The positions of the numbers of some ports, one after the other."""
-    starts = stack_ports(sizes)
-    parts = [np.arange(starts[i], starts[i + 1]) for i in chosen]
-    return np.concatenate(parts) if parts else np.zeros(0, dtype=np.int64)

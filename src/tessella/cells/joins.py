@@ -21,9 +21,10 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells.block import Block
-from tessella.cells.joining import Arrangement, Order, Stage
+from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct, Maps, runs
 from tessella.cells.shelf import Shelf
+from tessella.cells.stage import Arrangement, Stage
 from tessella.linalg.lapack import invert
 from tessella.machine.arrays import Array
 from tessella.machine.threads import in_parallel
@@ -52,6 +53,8 @@ class Joined(NamedTuple):
     join: Join
 
     def some(self, pairs: slice) -> Joined:
+        if pairs.stop - pairs.start == len(self.T):
+            return self
         return Joined(self.T[pairs], self.E[pairs], Join(*(x[pairs] for x in self.join)))
 
     def copied(self, pair: int) -> tuple[Array, ...]:
@@ -87,9 +90,9 @@ def join_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, found: J
     np.subtract(_identity(m), D, out=D)
     invert(D)
     K[:, :m, n:] = D
-    np.matmul(K[:, :m, n:], B33, out=K[:, :m, :n])
+    np.matmul(D, B33, out=K[:, :m, :n])
     np.matmul(A33, K[:, :m], out=K[:, m:])
-    K[:, m:, :n] += _identity(n)
+    K.reshape(len(K), -1)[:, m * (m + n) :: m + n + 1][:, :n] += 1.0
     np.matmul(K[:, :, :n], A31, out=S[:, :, :n1])
     np.matmul(K[:, :, n:], B32, out=S[:, :, n1:])
     np.matmul(A13, S[:, :m], out=T[:, :o1])
@@ -125,12 +128,11 @@ class Making:
         self.stage, self.pairs, self.shelf = stage, pairs, shelf
         self.left, self.right = left, right = pair
         for_maps, for_joins = blocks
-        count, sums, taken = len(pairs), left.E.shape[1], sum(stage.sizes.taken)
-        T, *join = stage.shapes
+        count, sums, (T, *join) = len(pairs), left.E.shape[1], stage.shapes
         K, S, A13, B23 = (for_joins.array(count, *own) for own in join)
         self.found = Joined(
             for_maps.array(count, *T),
-            np.empty((count, sums, taken)),
+            np.empty((count, sums, T[1])),
             Join(K, S, A13, B23, np.empty((count, sums, K.shape[1]))),
         )
         self.names: tuple[bytes, ...] = ()

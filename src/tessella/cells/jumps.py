@@ -5,7 +5,8 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -80,6 +81,8 @@ Known = dict[str, tuple[float, int, float]]
 
 def _of_all(own: Known) -> Known:
     """What all processes found together."""
+    if processes.alone():
+        return own
     said = np.frombuffer(json.dumps(own).encode(), dtype=np.uint8)
     found: Known = {}
     for theirs in processes.gathered("jumps", said):
@@ -100,21 +103,17 @@ def _on_whole_faces(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tup
     """At a grid of points that all faces of one kind share."""
     system = unknowns.system
     cells = system.cells
-    alike: dict[tuple[int, int, int, Fields], list[tuple[int, int]]] = {}
-    for face in _above(cells, mine):
-        if face.custom is None:
-            key = (face.axis, face.part_below, face.part_above, face.fields)
-            alike.setdefault(key, []).append((face.below, face.above))
     d, inset = system.problem.domain.dimension, bool(system.enriching.count)
-    for (axis, part_below, part_above, only), ends in alike.items():
-        below, above = np.array(ends).T
+    for (axis, part_below, part_above, only), ends in cells.whole_faces.items():
+        below, above = ends if mine is None else ends[:, mine[ends[0]]]
+        if not len(below):
+            continue
         slot_b = slots.grid_on_face(d, POINTS, (axis, 1, part_below), inset)
         slot_a = slots.grid_on_face(d, POINTS, (axis, 0, part_above), inset)
         whole, slot = (below, slot_b) if part_below == WHOLE else (above, slot_a)
-        x = cells.points(whole, slot.points)
+        shape, places = (len(whole), len(slot)), partial(cells.points, whole, slot.points)
         for name, field, order in _compared(system, axis, only):
-            symbol = _symbol(system.problem, field, axis, order, x.reshape(-1, d))
-            table = {alpha: c.reshape(x.shape[:2]) for alpha, c in symbol.items()}
+            table = _symbol(system.problem, field, axis, order, shape, places)
             apart = unknowns.on_slot(below, slot_b, field, table)
             yield name, apart - unknowns.on_slot(above, slot_a, field, table)
 
@@ -139,7 +138,7 @@ def _on_parts(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str
         z_a = np.concatenate([p.above.points[at] for p, at in zip(parts, some, strict=True)])
         x = system.cells.points(below, z_b[:, None])[:, 0]
         for name, field, order in _compared(system, axis, only):
-            table = _symbol(system.problem, field, axis, order, x)
+            table = _symbol(system.problem, field, axis, order, (len(x),), partial(np.asarray, x))
             apart = unknowns.at_points(below, z_b, field, table)
             yield name, apart - unknowns.at_points(above, z_a, field, table)
 
@@ -156,15 +155,24 @@ def _compared(system: CellSystem, axis: int, only: Fields) -> Iterator[tuple[str
             yield _name(m) + of, f, m
 
 
-def _symbol(problem: Problem, field: int, axis: int, order: int, x: Array) -> dict[Orders, Array]:
-    """How a normal derivative of an unknown acts on v, where an ansatz makes u of v."""
-    name = problem.fields[field]
+def _symbol(
+    problem: Problem,
+    field: int,
+    axis: int,
+    order: int,
+    shape: tuple[int, ...],
+    places: Callable[[], Array],
+) -> dict[Orders, Array]:
+    """How a normal derivative of an unknown acts on v at so many places, where an ansatz makes u of
+    v."""
+    name, d = problem.fields[field], problem.domain.dimension
     multiplier = problem.multiplier(name)
     if not callable(multiplier):
-        alpha = tuple(order if i == axis else 0 for i in range(x.shape[1]))
-        return {alpha: np.full(len(x), float(multiplier))}
+        alpha = tuple(order if i == axis else 0 for i in range(d))
+        return {alpha: np.full(shape, float(multiplier))}
     along = D(**{problem.domain.axes[axis]: order}) if order else Identity()
-    return problem.symbol(along @ problem.part(name), x, field=name)
+    found = problem.symbol(along @ problem.part(name), places().reshape(-1, d), field=name)
+    return {alpha: c.reshape(shape) for alpha, c in found.items()}
 
 
 def _name(m: int) -> str:

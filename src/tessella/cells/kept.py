@@ -13,7 +13,7 @@ from tessella.cells.draw import Draw, Features, Slot
 from tessella.cells.factors import CellFactors
 from tessella.cells.family import Family
 from tessella.cells.gmres import Exchanged
-from tessella.cells.joining import Order, Sizes, Stage
+from tessella.cells.joining import Order
 from tessella.cells.joins import Join
 from tessella.cells.kinds import Kind
 from tessella.cells.leaves import Mapped
@@ -25,6 +25,7 @@ from tessella.cells.rows import Asked
 from tessella.cells.shares import Tally
 from tessella.cells.solvers import Exchange
 from tessella.cells.space import Space
+from tessella.cells.stage import Sizes, Stage
 from tessella.cells.system import CellSystem
 from tessella.cells.tiling import Tiling
 from tessella.cells.whole import Whole

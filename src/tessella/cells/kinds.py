@@ -59,7 +59,7 @@ def find_kinds(
     for number, part in enumerate(system.asked):
         at[number, part.members] = np.arange(len(part.members))
     cells = np.flatnonzero(wanted)
-    columns = [space_of[cells].tolist(), _port_labels(system, cells.tolist())]
+    columns = [space_of[cells].tolist(), system.ported[cells].tolist()]
     for part in (*system.asked, *sums):
         column = np.zeros(count, dtype=np.int64)
         column[part.members] = labels(part)
@@ -78,20 +78,6 @@ def find_kinds(
         name = _name(system, kind, sums) if named and not reached[j] else b""
         kinds.append(replace(kind, name=name) if name else kind)
     return _enriched(system, kinds, reached) if system.enriching.count else kinds
-
-
-def _port_labels(system: CellSystem, cells: Sequence[int]) -> list[int]:
-    """Of these cells a number each: equal ports, equal numbers."""
-    by_ports: dict[tuple[int, ...], int] = {}
-    by_name: dict[object, int] = {}
-    found = []
-    for ports in (system.ports[cell] for cell in cells):
-        key = tuple(map(id, ports))
-        if key not in by_ports:
-            name = tuple(p.name for p in ports)
-            by_ports[key] = by_name.setdefault(name, len(by_name))
-        found.append(by_ports[key])
-    return found
 
 
 def _name(system: CellSystem, kind: Kind, sums: Sequence[Asked]) -> bytes:

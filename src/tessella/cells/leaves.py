@@ -13,7 +13,7 @@ are factored by a QR that is pivoted again (see `pivoted`).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -59,11 +59,10 @@ def map_kinds(
     if not kinds:
         return []
     groups: dict[object, list[int]] = {}
-    alone = []
+    alone: list[int] = []
     for i, kind in enumerate(kinds):
         if kind.own is None and kind.space.filtered and not isinstance(known[i], Fit):
-            places = tuple(p.name for p in kind.ports), tuple(n for n, _ in kind.asked)
-            groups.setdefault((id(kind.space), *places), []).append(i)
+            groups.setdefault((id(kind.space), *_places(kind)), []).append(i)
         else:
             alone.append(i)
     needed = sum(len(group) * _bytes(kinds[group[0]]) for group in groups.values())
@@ -78,7 +77,7 @@ def map_kinds(
     )
     shared = _Shared(asked)
     shared.prepare([kinds[group[0]] for group in groups.values()])
-    making = [_Making(kinds, group, known, shared) for group in groups.values()]
+    making = [_Making(kinds, group, known, shared) for group in _families(kinds, groups.values())]
     block = Block(sum(own.size for own in making))
     for own in making:
         own.begin(block)
@@ -93,11 +92,30 @@ def map_kinds(
     return found + _alone(kinds, alone, asked, sigma, known, waves)
 
 
+def _places(kind: Kind) -> tuple[object, ...]:
+    """Its ports, and the statements that have rows in it."""
+    return tuple(p.name for p in kind.ports), tuple(n for n, _ in kind.asked)
+
+
+def _families(kinds: Sequence[Kind], groups: Iterable[list[int]]) -> list[list[int]]:
+    """Groups of kinds with the same places; those that are alone in theirs, with others that take
+    and give as much."""
+    found: list[list[int]] = []
+    lonely: dict[object, list[int]] = {}
+    for group in groups:
+        if len(group) > 1:
+            found.append(group)
+        else:
+            kind = kinds[group[0]]
+            key = id(kind.space), tuple(port.widths for port in kind.ports)
+            lonely.setdefault(key, []).extend(group)
+    return [*found, *lonely.values()]
+
+
 def _bytes(kind: Kind) -> int:
     """Of a kind's factor and map."""
     r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
-    taken = sum(m.shape[1] for p in kind.ports for m in p.modes_taken)
-    given = sum(m.shape[1] for p in kind.ports for m in p.modes_given)
+    taken, given = (sum(port.widths[k] for port in kind.ports) for k in (0, 1))
     return 8 * (r * r + r * (taken + given) + taken * given)
 
 
@@ -157,12 +175,16 @@ class _Shared:
         return self._tables[key]
 
     def gram(self, space: Space, number: int, at: int) -> Array:
-        part = self.asked[number]
-        numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
+        part, numbers = self.asked[number], b""
+        if not part.alike:
+            numbers = digest(*(table[at].tobytes() for table in part.symbol.values()))
         key = (id(space), number, numbers)
         if key not in self._grams:
             found = np.zeros((1, space.columns, space.columns))
-            add_grams(space, [part], [[at]], [self.tables(space, number)], found)
+            if part.alike:
+                add_gramians(part.common(space)[:, None], found)
+            else:
+                add_grams(space, [part], [[at]], [self.tables(space, number)], found)
             self._grams[key] = found[0]
         return self._grams[key]
 
@@ -192,7 +214,7 @@ def _common(space: Space, port: Port) -> _Common:
 
 
 class _Making:
-    """A family on its way."""
+    """A family on its way: kinds with the same places, or some of which each has its own."""
 
     def __init__(
         self,
@@ -203,28 +225,32 @@ class _Making:
     ) -> None:
         self.kinds, self.group = [kinds[i] for i in group], group
         self.known, self.shared = [known[i] for i in group], shared
-        self.common = common = shared.together(self.kinds[0])
-        self.space = self.kinds[0].space
-        self.numbers = [n for n, _ in self.kinds[0].asked]
+        first, last = self.kinds[0], self.kinds[-1]
+        self.alike = _places(first) == _places(last)
+        own = self.kinds[:1] if self.alike else self.kinds
+        self.common = [shared.together(kind) for kind in own]
+        self.out = self.common[0].out if self.alike else np.stack([c.out for c in self.common])
+        self.space = first.space
+        self.numbers = [n for n, _ in first.asked]
         self.parts = [shared.asked[n] for n in self.numbers]
         self.height = sum(len(part.slot) for part in self.parts)
-        self.shape = len(group), *common.B.shape
+        self.shape = len(group), *self.common[0].B.shape
         self.condition = np.full(len(group), np.inf)
         self.tables: list[Stacked] = []
-        self.like_no_other = False
+        self.by_sums = False
 
     @property
     def size(self) -> int:
         """Of all that is found."""
         n, r, m = self.shape
-        return n * (r * (r + m) + len(self.common.out) * m)
+        return n * (r * (r + m) + self.out.shape[-2] * m)
 
     def begin(self, block: Block) -> None:
         n, r, m = self.shape
         sums = [kind.sums for kind in self.kinds if kind.sums is not None]
         self.sums = np.stack(sums) if sums else np.zeros((n, 0, r))
         self.L, self.X = block.array(n, r, r), block.array(n, r, m)
-        self.T = block.array(n, len(self.common.out), m)
+        self.T = block.array(n, self.out.shape[-2], m)
         self.E = np.empty((n, self.sums.shape[1], m))
 
     @property
@@ -238,42 +264,41 @@ class _Making:
             if isinstance(own, Factor):
                 self.L[i], self.X[i], self.T[i], self.E[i], self.condition[i] = own
         fresh = [i for i, own in enumerate(self.known) if own is None]
-        self.like_no_other = len(fresh) == 1
-        if fresh and not self.like_no_other:
+        self.by_sums = len(fresh) == 1 or not self.alike
+        if fresh and not self.by_sums:
             self.tables = [self.shared.tables(self.space, n) for n in self.numbers]
         step = max(1, BATCH // max(1, 8 * self.height * self.space.columns))
         return runs(fresh, step)
 
     def make(self, own: slice) -> None:
-        if self.like_no_other:
-            self._from_sum(own.start)
+        if self.by_sums:
+            for i in range(own.start, own.stop):
+                self._from_sum(i)
         else:
             self._from_rows(own)
+        self._solve(own)
 
     def _from_sum(self, i: int) -> None:
-        """A kind that is like no other, statement by statement: most of these it shares."""
-        G = self.L[i]
-        G[...] = self.common.gram
+        """A kind with places of its own, statement by statement: most of these it shares."""
+        common, G = self.common[0 if self.alike else i], self.L[i]
+        G[...], self.X[i] = common.gram, common.B
         for number, at in self.kinds[i].asked:
             G += self.shared.gram(self.space, number, at)
-        self._solve(slice(i, i + 1))
 
     def _from_rows(self, own: slice) -> None:
         """Kinds with the same places."""
-        kinds = self.kinds[own]
+        kinds, common = self.kinds[own], self.common[0]
         at = [[kind.asked[place][1] for kind in kinds] for place in range(len(self.parts))]
-        self.L[own] = self.common.gram
+        self.L[own], self.X[own] = common.gram, common.B
         add_grams(self.space, self.parts, at, self.tables, self.L[own])
-        self._solve(own)
 
     def _solve(self, own: slice) -> None:
         L, X = self.L[own], self.X[own]
         regular = cholesky(L)
         size = np.diagonal(L, axis1=1, axis2=2)[regular]
         self.condition[own][regular] = size.max(axis=1) / size.min(axis=1)
-        X[...] = self.common.B
         solve_cholesky(L, X)
-        np.matmul(self.common.out, X, out=self.T[own])
+        np.matmul(self.out if self.alike else self.out[own], X, out=self.T[own])
         np.matmul(self.sums[own], X, out=self.E[own])
 
     def made(self) -> tuple[Family | None, list[int]]:
@@ -282,13 +307,13 @@ class _Making:
         good, failed = np.flatnonzero(~poor), [self.group[i] for i in np.flatnonzero(poor).tolist()]
         if not len(good):
             return None, failed
-        every = (self.L, self.X, self.T, self.E)
-        L, X, T, E = every if not failed else (x[good] for x in every)
+        every = (self.L, self.X, self.T, self.E, self.sums, self.condition)
+        L, X, T, E, sums, condition = every if not failed else (x[good] for x in every)
         members = [self.kinds[i].members for i in good.tolist()]
         starts = np.concatenate([[0], np.cumsum([len(own) for own in members])])
         return Family(
             np.array(self.group)[good], np.concatenate(members), starts, L, X, T, E,
-            self.common.out, self.sums[good], self.condition[good],
+            self.out[good] if failed and not self.alike else self.out, sums, condition,
         ), failed  # fmt: skip
 
 

@@ -49,8 +49,10 @@ class Sharing:
         return np.argsort(self.which, kind="stable")
 
     @cached_property
-    def _sorted(self) -> bool:
-        return bool(np.all(np.diff(self.which) >= 0))
+    def _evenly(self) -> bool:
+        """Whether members come matrix by matrix, of each equally many."""
+        each = np.repeat(np.arange(self.count), len(self.which) // self.count)
+        return np.array_equal(self.which, each)
 
     @cached_property
     def _members(self) -> list[np.ndarray]:
@@ -63,17 +65,20 @@ class Sharing:
         several right-hand sides."""
         if self.count == 1:
             return times_all(x, matrices[0].T)
+        if self._evenly:
+            return self._in_order(matrices, x)
         if self.count == len(x):
-            own = x if self._sorted else x[self._order]
-            if x.ndim == 2:
-                found = np.asarray((matrices @ own[:, :, None])[:, :, 0])
-            else:
-                found = np.matmul(own, matrices.transpose(0, 2, 1))
-            return found if self._sorted else found[self.which]
+            return self._in_order(matrices, x[self._order])[self.which]
         found = np.empty((*x.shape[:-1], matrices.shape[1]))
         for matrix, own in zip(matrices, self._members, strict=True):
             found[own] = times_all(x[own], matrix.T)
         return found
+
+    def _in_order(self, matrices: Array, x: Array) -> Array:
+        """The same if members come matrix by matrix, of each equally many: as one product."""
+        own = x.reshape(self.count, math.prod(x.shape[:-1]) // self.count, x.shape[-1])
+        found = np.matmul(own, matrices.transpose(0, 2, 1))
+        return found.reshape(*x.shape[:-1], matrices.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,8 +89,18 @@ class Distinct(Sharing):
     pairs: np.ndarray
 
 
-def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> list[Distinct]:
-    """Of all stages, given that of the single cells."""
+def distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> tuple[Distinct, ...]:
+    """Of all stages, given that of the single cells; the same ones as last time for the same."""
+    key = processes.index(), *(None if own is None else own.tobytes() for own in leaves)
+    found: tuple[Distinct, ...] | None = order.known.get(key)
+    if found is None:
+        found = tuple(_distinct_members(order, leaves))
+        order.known.clear()
+        order.known[key] = found
+    return found
+
+
+def _distinct_members(order: Order, leaves: Sequence[np.ndarray | None]) -> list[Distinct]:
     found: list[Distinct] = []
     for stage, own in zip(order.stages, leaves, strict=True):
         if stage.owner != processes.index():

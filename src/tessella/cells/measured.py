@@ -9,6 +9,7 @@ import numpy as np
 
 from tessella.cells.draw import Slot
 from tessella.cells.rows import Asked, Stating
+from tessella.cells.sizes import monomial
 from tessella.cells.tiled import Cells
 from tessella.machine import processes
 from tessella.problem.conditions import IntegralCondition, PointCondition
@@ -60,7 +61,7 @@ def measured(stating: Stating, cells: Cells, condition: PointCondition) -> list[
         z = (x[own] - cells.centres[cell]) / half
         scale = math.sqrt(weight / n * stating.volume / stating.boxes[cell])
         symbol = {
-            (f, alpha): (scale * c[own] * np.prod(half ** -np.array(alpha, dtype=float)))[None]
+            (f, alpha): (scale * c[own] / monomial(half, alpha))[None]
             for f, one in enumerate(symbols)
             for alpha, c in one.items()
         }
@@ -116,8 +117,8 @@ def integral(stating: Stating, cells: Cells, condition: IntegralCondition) -> Su
         half, symbol = cells.half_widths[place.members], {}
         for f, own in enumerate(symbols):
             for alpha, c in own.items():
-                unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
-                symbol[f, alpha] = c[here].reshape(shape) * measure * unit
+                unit = monomial(half, alpha)[:, None]
+                symbol[f, alpha] = c[here].reshape(shape) * measure / unit
         nothing, one = np.zeros(shape), np.ones(shape[0])
         parts.append(
             Asked(condition.name, place.slot, place.members, symbol, nothing, nothing, nothing, one)

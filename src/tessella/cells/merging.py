@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 
-from tessella.cells.joining import Order, Stage
+from tessella.cells.joining import Order
 from tessella.cells.joins import Climb, Join
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
-from tessella.cells.shelf import Shelf, size_in_bytes
+from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Merging
+from tessella.cells.stage import Stage
 from tessella.cells.together import Together
 from tessella.cells.whole import Halves, Whole, join_last
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
@@ -52,7 +52,7 @@ class Merged:
     def bytes(self) -> int:
         """Of what right-hand sides need."""
         last = 0 if self.whole is None else self.whole.rows.nbytes
-        return sum(size_in_bytes(join) for join in self.joins) + last
+        return last + sum(x.nbytes for join in self.joins if join is not None for x in join)
 
     @property
     def growth(self) -> float:
@@ -62,7 +62,8 @@ class Merged:
         for stage, join in zip(self.order.stages, self.joins, strict=True):
             if join is not None and join.K.size:
                 m, n = len(stage.numbers.a3_in), len(stage.numbers.b3_in)
-                largest = max(largest, float(np.max(np.abs(join.K[:, :m, n:]), initial=0.0)))
+                inverse = join.K[:, :m, n:]
+                largest = max(largest, float(np.abs(inverse).max())) if inverse.size else largest
         return largest
 
     def solve(
@@ -134,7 +135,7 @@ class Merged:
                 found += np.sum(one.times(own.E, mine) + part, axis=0)
             put(x, place, mine)
         apart = gathered_outputs(order, outs) - x
-        apart[..., self.open_places] = 0.0
+        apart[..., order.open_places] = 0.0
         self._exchanged(apart)
         again = [
             None if place is None or part is None else taken_from(apart, place)
@@ -149,15 +150,6 @@ class Merged:
         if len(at):
             x[..., at] = processes.total("faces", np.ascontiguousarray(x[..., at]))
 
-    @cached_property
-    def open_places(self) -> np.ndarray:
-        """Where something is taken that no neighbour gives."""
-        taken_by_none = np.ones(self.order.size, dtype=bool)
-        for place in self.order.given:
-            if place is not None:
-                taken_by_none[place] = False
-        return np.flatnonzero(taken_by_none)
-
     def _mine(self, i: int) -> bool:
         return self.order.stages[i].owner == processes.index()
 
@@ -166,13 +158,13 @@ class Merged:
     ) -> tuple[list[Array], Array]:
         """Of every stage what comes in at its closed ports if nothing came in from outside, of the
         last one what both sides give there; and the sums."""
-        stages, total = self.order.stages, NONE
+        stages, total, me = self.order.stages, NONE, processes.index()
         outs = [NONE if own is None else own for own in c]
         parts = [NONE if own is None else own for own in sums]
         passing = [NONE] * len(stages)
         for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
-            if stage.cells is None and self._mine(i):
-                a, b = stage.pairs.T
+            if stage.cells is None and stage.owner == me:
+                a, b = stage.sides
                 given = np.concatenate([outs[stage.left][a], outs[stage.right][b]], axis=-1)
                 given = given.take(stage.given_order, axis=-1)
                 closed = stage.closed_given
@@ -187,7 +179,8 @@ class Merged:
                 outs[i][..., o1:] += times(join.B23, x[..., m:])
                 parts[i] = total + times(join.E3, x) if total.size else total
                 passing[i] = x
-            self._hand_up(i, outs, parts)
+            if i in self.order.handed:
+                self._hand_up(i, outs, parts)
         return passing, total
 
     def _hand_up(self, i: int, *lists: list[Array]) -> None:
@@ -210,12 +203,13 @@ class Merged:
             processes.send(self.order.stages[i].owner, "down", *(own[i] for own in lists))
 
     def _down(self, passing: list[Array], sums: Array) -> list[Array]:
-        stages = self.order.stages
+        stages, me = self.order.stages, processes.index()
         taken = self._rooms(sums.shape[:-1], lambda stage: sum(stage.sizes.taken))
         for i in range(len(stages) - 1, -1, -1):
-            self._hand_down(i, taken)
+            if i in self.order.handed:
+                self._hand_down(i, taken)
             stage, join = stages[i], self.joins[i]
-            if stage.cells is not None or not self._mine(i):
+            if stage.cells is not None or stage.owner != me:
                 continue
             if join is None:
                 assert self.whole is not None
@@ -228,7 +222,7 @@ class Merged:
                 x = passing[i] + self.distinct[i].times(join.S, outside)
             every = np.concatenate([outside, x], axis=-1)
             for child, members, own in zip(
-                (stage.left, stage.right), stage.pairs.T, stage.taken_orders, strict=True
+                (stage.left, stage.right), stage.sides, stage.taken_orders, strict=True
             ):
                 taken[child][members] = every.take(own, axis=-1)
         return taken
@@ -273,7 +267,7 @@ class Merged:
             first = sum(stages[stage.left].sizes.given)
             halves = every[..., :first], every[..., first:]
             for child, members, own in zip(
-                (stage.left, stage.right), stage.pairs.T, halves, strict=True
+                (stage.left, stage.right), stage.sides, halves, strict=True
             ):
                 given[child][members], parts[child][members] = own, parts[i]
         return [
@@ -291,7 +285,8 @@ class Merged:
             if stage.cells is None and self._mine(i):
                 at = stage.numbers
                 outside, closed = len(at.a1_in) + len(at.b2_in), len(at.a3_in) + len(at.b3_in)
-                a, b = own[stage.left][stage.pairs[:, 0]], own[stage.right][stage.pairs[:, 1]]
+                left, right = stage.sides
+                a, b = own[stage.left][left], own[stage.right][right]
                 every = np.zeros((*a.shape[:-1], outside + closed))
                 every[..., stage.taken_orders[0]] = a
                 every[..., stage.taken_orders[1]] = b

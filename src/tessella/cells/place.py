@@ -95,7 +95,10 @@ class Points:
         return np.concatenate(every)
 
     def normals(self, places: Sequence[Place]) -> Array | None:
-        found = [np.tile(p.normals, (len(p.members), 1)) for p in places if p.normals is not None]
+        facing = [(p.normals, len(p.members)) for p in places if p.normals is not None]
+        found = [
+            np.broadcast_to(n, (times, *n.shape)).reshape(-1, n.shape[1]) for n, times in facing
+        ]
         return np.concatenate(found) if found else None
 
     def where(self, places: Sequence[Place]) -> Where:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,7 +15,8 @@ from tessella.geometry.functions import Orders
 from tessella.machine.arrays import Array
 
 
-class Port(NamedTuple):
+@dataclass(frozen=True, eq=False)
+class Port:
     """A part of a cell's face with a neighbour beyond.
 
     modes   per datum taken, and per datum given, the functions on the face, (n, p) each
@@ -33,6 +36,12 @@ class Port(NamedTuple):
     pulls: tuple[float, ...]
     half_width: float
     name: tuple[object, ...]
+
+    @cached_property
+    def widths(self) -> tuple[int, int]:
+        """How many numbers are taken and given."""
+        taken, given = (sum(m.shape[1] for m in x) for x in (self.modes_taken, self.modes_given))
+        return taken, given
 
 
 class Rowed(NamedTuple):

@@ -78,10 +78,11 @@ class Crossing:
 
 
 class Ports(NamedTuple):
-    """Every cell's ports, the numbers of their faces, the faces with as many numbers as cross them,
-    and how many rows all ports have."""
+    """Every cell's ports, a number each (equal ports, equal numbers), the numbers of their faces,
+    the faces with as many numbers as cross them, and how many rows all ports have."""
 
     own: tuple[tuple[Port, ...], ...]
+    alike: np.ndarray
     crossings: tuple[tuple[int, ...], ...]
     faces: tuple[Face, ...]
     rows: int
@@ -91,7 +92,19 @@ class Ports(NamedTuple):
         own: Sequence[Sequence[Port]], crossings: Sequence[Sequence[int]], faces: Sequence[Face]
     ) -> Ports:
         rows = sum(len(port.slot) * len(port.taken) for ports in own for port in ports)
-        return Ports(tuple(map(tuple, own)), tuple(map(tuple, crossings)), tuple(faces), rows)
+        every = tuple(map(tuple, own))
+        return Ports(every, _alike(every), tuple(map(tuple, crossings)), tuple(faces), rows)
+
+
+def _alike(every: Sequence[tuple[Port, ...]]) -> np.ndarray:
+    """Of every cell a number: equal ports, equal numbers."""
+    by_ports: dict[tuple[Port, ...], int] = {}
+    by_name: dict[object, int] = {}
+    for ports in every:
+        if ports not in by_ports:
+            name = tuple(port.name for port in ports)
+            by_ports[ports] = by_name.setdefault(name, len(by_name))
+    return np.array([by_ports[ports] for ports in every], dtype=np.int64)
 
 
 def ports_of(crossing: Crossing) -> Ports:

@@ -25,7 +25,8 @@ import numpy as np
 
 from tessella.cells.draw import Slot
 from tessella.cells.place import Compared, Place, Points, Where
-from tessella.cells.sizes import MEASURED, Mask, Symbols, settled, symbol_sizes
+from tessella.cells.sizes import MEASURED, Mask, Symbols, monomial, settled, symbol_sizes
+from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
 from tessella.machine import processes
 from tessella.machine.arrays import Array
@@ -91,6 +92,17 @@ class Asked:
         """Whether all members have the same coefficients."""
         return all(bool((c == c[:1]).all()) for c in self.symbol.values())
 
+    @cached_property
+    def _common(self) -> dict[int, tuple[Space, Array]]:
+        return {}
+
+    def common(self, space: Space) -> Array:
+        """The rows of members that are all alike on the features of a space, (n, r); remembered."""
+        if id(space) not in self._common:
+            rows = space.rows(self.slot, {key: c[0] for key, c in self.symbol.items()})
+            self._common[id(space)] = space, rows
+        return self._common[id(space)][1]
+
     def at(self, member: int) -> int:
         """The position of a cell among the members, or -1."""
         found = int(np.searchsorted(self.members, member))
@@ -130,7 +142,7 @@ class Stating:
         self.boxes = np.prod(2 * half_widths, axis=1)
         self.volume = float(volumes.sum())
         self.k = columns ** (1 / d) / (2 * half_widths)
-        mean = np.exp(np.average(np.log(2 * half_widths), axis=0, weights=volumes))
+        mean = np.exp(volumes @ np.log(2 * half_widths) / self.volume)
         self.typical = columns ** (1 / d) / np.array([settled(x, 6) for x in mean.tolist()])
         self.coefficients: dict[tuple[int, Orders], float] = {}
         self.symbols: list[Symbols] = []
@@ -187,7 +199,7 @@ class Stating:
         for part in asked:
             share = self.boxes[part.members] / self.volume
             for (f, alpha), c in part.symbol.items():
-                physical = np.prod(self.half_widths[part.members] ** np.array(alpha), axis=1)
+                physical = monomial(self.half_widths[part.members], alpha)
                 mean = float(share @ (np.sum(c**2, axis=1) * physical**2))
                 squares[f, alpha] += mean
         sums = self.total([*squares.values()])
@@ -201,7 +213,7 @@ class Stating:
         """W of every unknown at wavenumbers k (..., d), shape (F, ...)."""
         W = np.zeros((len(self.problem.fields), *k.shape[:-1]))
         for (number, alpha), rms in self.coefficients.items():
-            W[number] += rms * np.prod(k ** np.array(alpha), axis=-1)
+            W[number] += rms * monomial(k, alpha)
         return W
 
     # --- conditions
@@ -353,8 +365,8 @@ class Stating:
             symbol = {}
             for f, own in enumerate(symbols):
                 for alpha, c in own.items():
-                    unit = np.prod(half ** -np.array(alpha, dtype=float), axis=1)[:, None]
-                    table = c[here].reshape(shape) * (factor * unit)
+                    unit = monomial(half, alpha)[:, None]
+                    table = c[here].reshape(shape) * (factor / unit)
                     if np.any(table):
                         symbol[f, alpha] = table
             h = given[here].reshape(shape) * factor

@@ -28,6 +28,14 @@ def settled(x: float, digits: int = 4) -> float:
     return float(f"{float(f'{x:.13e}'):.{digits - 1}e}")
 
 
+def monomial(x: Array, alpha: Orders) -> Array:
+    """x^alpha of every x (..., d)."""
+    factors = [x[..., i] ** n for i, n in enumerate(alpha) if n]
+    return (
+        np.asarray(math.prod(factors[1:], start=factors[0])) if factors else np.ones(x.shape[:-1])
+    )
+
+
 def operator_sizes(
     problem: Problem, operator: Operator, x: Array, normals: Array | None, k: Array
 ) -> Array:
@@ -53,5 +61,5 @@ def symbol_sizes(
     sums = added([number for *_, c in own for number in (float(np.sum(c**2)), float(len(c)))])
     for (f, alpha, _), square, count in zip(own, sums[::2], sums[1::2], strict=True):
         rms = settled(math.sqrt(square / count)) if count else 0.0
-        found[f] += rms * np.prod(k ** np.array(alpha), axis=-1)
+        found[f] += rms * monomial(k, alpha)
     return found

@@ -49,6 +49,8 @@ class CellSystem:
     asked: tuple[Asked, ...]
     sums: tuple[Sum, ...]
     ports: tuple[tuple[Port, ...], ...]
+    ported: np.ndarray
+    """Of every cell a number: equal ports, equal numbers."""
     crossings: tuple[tuple[int, ...], ...]
     """The numbers of the faces at every cell's ports."""
     faces: tuple[Face, ...]
@@ -163,6 +165,7 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     return replace(
         system,
         ports=ports.own,
+        ported=ports.alike,
         crossings=ports.crossings,
         faces=ports.faces,
         port_rows=ports.rows,

@@ -19,6 +19,7 @@ from tessella.cells.joining import Face, Order, order
 from tessella.cells.place import Place
 from tessella.cells.port import Port
 from tessella.cells.rows import Stating
+from tessella.cells.sizes import monomial
 from tessella.cells.space import Space
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
@@ -126,6 +127,23 @@ class Cells:
         return [sorted(own, key=lambda pair: (pair[1], pair[0])) for own in found]
 
     @cached_property
+    def whole_faces(self) -> dict[tuple[int, int, int, tuple[int, ...] | None], np.ndarray]:
+        """The cells below and above faces at whole slots, (2, faces), by axis, parts and fields."""
+        found: dict[tuple[int, int, int, tuple[int, ...] | None], list[tuple[int, int]]] = {}
+        for face in self.faces:
+            if face.custom is None:
+                key = (face.axis, face.part_below, face.part_above, face.fields)
+                found.setdefault(key, []).append((face.below, face.above))
+        return {key: np.array(ends).T for key, ends in found.items()}
+
+    @cached_property
+    def alike(self) -> tuple[np.ndarray, np.ndarray]:
+        """The first cell of every shape, unknowns and filter, and which of them each cell has."""
+        own = np.concatenate([self.half_widths, self.present, self.own_filter[:, None]], axis=1)
+        _, first, which = np.unique(own, axis=0, return_index=True, return_inverse=True)
+        return first, which.ravel()
+
+    @cached_property
     def shapes(self) -> np.ndarray:
         """Which cells have the same half widths, by numbers."""
         return np.unique(self.half_widths, axis=0, return_inverse=True)[1].ravel()
@@ -222,7 +240,8 @@ class Cells:
         """Whole faces of some cells as pieces of the boundary."""
         axis, end, _ = side
         slot, d = self.slot(side), self.half_widths.shape[1]
-        normals = np.tile(np.eye(d)[axis] * (2.0 * end - 1.0), (len(slot), 1))
+        normals = np.zeros((len(slot), d))
+        normals[:, axis] = 2.0 * end - 1.0
         return Place(slot, members, 1 / (2 * self.half_widths[members, axis]), normals, axis)
 
 
@@ -278,12 +297,10 @@ def spaces(
     sigma: float,
 ) -> tuple[np.ndarray, list[Space]]:
     """Which cells share their filtered features, and those: cells of one shape and one draw."""
-    alike = np.concatenate([cells.half_widths, cells.present, cells.own_filter[:, None]], axis=1)
-    if not all(own.shared for own in bases):
-        alike = np.concatenate([alike, cells.number[:, None]], axis=1)
-    _, first, which = np.unique(alike, axis=0, return_index=True, return_inverse=True)
-    made = [_space(cells, bases, stating, orders, sigma, int(j)) for j in first]
-    return which.ravel(), made
+    first = which = np.arange(cells.count)
+    if all(own.shared for own in bases):
+        first, which = cells.alike
+    return which, [_space(cells, bases, stating, orders, sigma, j) for j in first.tolist()]
 
 
 def _space(
@@ -306,7 +323,7 @@ def _space(
             units.append(1.0)
             continue
         inner = {
-            alpha: rms * float(np.prod(half ** -np.array(alpha, dtype=float)))
+            alpha: rms / float(monomial(half, alpha))
             for (g, alpha), rms in stating.coefficients.items()
             if g == f
         }

@@ -10,6 +10,7 @@ import numpy as np
 from tessella.cells.draw import Slot
 from tessella.cells.maps import flat, times_all
 from tessella.cells.rows import Asked
+from tessella.cells.sizes import monomial
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
 from tessella.geometry.functions import Orders
@@ -102,7 +103,7 @@ class Unknowns:
                 own = local[mine, :, :columns]
                 reduced = space.draws[f].adjoint(flat(own).T).T / space.units[f]
                 at = slice(space.starts[f], space.starts[f + 1])
-                found.rows[mine, :, at] = reduced.reshape(len(mine), len(a), -1)
+                found.rows[mine, :, at] = reduced.reshape(*own.shape[:2], -1)
             if own_units is None or starts[f] == starts[f + 1]:
                 continue
             reached = np.flatnonzero(system.enriching.reached)
@@ -124,18 +125,14 @@ class Unknowns:
         values = np.zeros((len(part.members), *several, len(part.slot)))
         for space, mine in self._by_space(part.members):
             if part.alike and space.filtered:
-                rows = space.rows(part.slot, {key: c[0] for key, c in part.symbol.items()})
                 own = self.rows[part.members[mine], ..., : space.columns]
-                values[mine] = times_all(own, rows.T)
+                values[mine] = times_all(own, part.common(space).T)
                 continue
             for (f, alpha), c in part.symbol.items() if space.filtered else ():
                 a = self.features(part.members[mine], space, f)
                 own = times_all(a, space.table(f, part.slot, alpha).T)
                 own *= c[mine][:, None] if several else c[mine]
-                if len(mine) == len(values):
-                    values += own
-                else:
-                    values[mine] += own
+                values[mine] += own
         return values
 
     def on_slot(self, cells: np.ndarray, slot: Slot, field: int, table: Table) -> Array:
@@ -144,42 +141,41 @@ class Unknowns:
         for space, mine in self._by_space(cells):
             a = self.features(cells[mine], space, field)
             for alpha, c in table.items():
-                unit = np.prod(half[mine] ** -np.array(alpha, dtype=float), axis=1)
                 values = a @ space.table(field, slot, alpha).T
-                found[mine] += c[mine] * unit[:, None] * values
-        x = self.system.cells.points(cells, slot.points)
-        return found + self._own_values(cells, x, field, table)
+                found[mine] += c[mine] / monomial(half[mine], alpha)[:, None] * values
+        self._add_own(found, cells, slot.points, field, table)
+        return found
 
     def at_points(self, cells: np.ndarray, z: Array, field: int, table: Table) -> Array:
         """The same at one point z in every cell, (cells,)."""
         half, found = self.system.cells.half_widths[cells], np.zeros(len(cells))
         for space, mine in self._by_space(cells):
             a = self.features(cells[mine], space, field)
-            slot = Slot(z[mine], np.ones(len(mine)))
+            own = z[mine]
+            slot = Slot(own, np.ones(len(own)))
             for alpha, values in space.draws[field].tables(slot, list(table)).items():
-                unit = np.prod(half[mine] ** -np.array(alpha, dtype=float), axis=1)
-                found[mine] += table[alpha][mine] * unit * np.sum(values * a, axis=1)
-        x = self.system.cells.points(cells, z[:, None])
+                c = table[alpha][mine] / monomial(half[mine], alpha)
+                found[mine] += c * np.sum(values * a, axis=1)
         one = {alpha: c[:, None] for alpha, c in table.items()}
-        return found + self._own_values(cells, x, field, one)[:, 0]
+        self._add_own(found[:, None], cells, z[:, None], field, one)
+        return found
 
-    def _by_space(self, cells: np.ndarray) -> list[tuple[Space, np.ndarray]]:
+    def _by_space(self, cells: np.ndarray) -> list[tuple[Space, np.ndarray | slice]]:
+        """Which of these cells have their features of which space."""
         if len(self.spaces) == 1:
-            return [(self.spaces[0], np.arange(len(cells)))]
+            return [(self.spaces[0], slice(None))]
         which = self.space_of[cells]
         return [
             (self.spaces[number], np.flatnonzero(which == number))
             for number in np.unique(which).tolist()
         ]
 
-    def _own_values(self, cells: np.ndarray, x: Array, field: int, table: Table) -> Array:
-        """What functions of a cell's own contribute at its points x (cells, n, d)."""
-        found = np.zeros(x.shape[:2])
+    def _add_own(self, found: Array, cells: np.ndarray, z: Array, field: int, table: Table) -> None:
+        """What functions of a cell's own contribute at its points z, (cells, n)."""
         a = self.own(cells, field)
         if not a.shape[1]:
-            return found
-        enriching = self.system.enriching
+            return
+        enriching, x = self.system.enriching, self.system.cells.points(cells, z)
         for i in np.flatnonzero(enriching.reached[cells]).tolist():
             for alpha, c in table.items():
                 found[i] += c[i] * (enriching.values(field, x[i], alpha) @ a[i])
-        return found

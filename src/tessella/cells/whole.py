@@ -14,8 +14,8 @@ import numpy as np
 import scipy.linalg
 from scipy.linalg import lapack
 
-from tessella.cells.joining import Stage
 from tessella.cells.maps import Maps
+from tessella.cells.stage import Stage
 from tessella.machine.arrays import Array
 
 SINGULAR = 1e-11

@@ -48,7 +48,8 @@ BLOCK = 64
 """Columns that LAPACK takes together, for the sizes of its workspaces."""
 
 WIDTH = 48
-"""Columns of a triangle that are solved for at a time, if there are more than twice as many."""
+"""About so many columns of a triangle are solved for at a time, if there are more than twice as
+many: in equal parts, since a narrow one takes as long as a wide one."""
 
 
 # --- inverses
@@ -111,7 +112,7 @@ def solve_cholesky(L: Array, x: Array) -> None:
     assert L.flags.c_contiguous and x.flags.c_contiguous
     count, n, m = x.shape
     solve, product, size, rows = _routine("dtrsm", 11), _routine("dgemm", 13), _int(n), _int(m)
-    width = n if n <= 2 * WIDTH else WIDTH
+    width = n if n <= 2 * WIDTH else -(-n // round(n / WIDTH))
     ends = [(a, min(a + width, n)) for a in range(0, n, width)]
     steps = [(8 * a, 8 * b, _int(a), _int(b - a), _int(n - b)) for a, b in ends]
     factor, factor_step, start, step = L.ctypes.data, L.strides[0], x.ctypes.data, x.strides[0]

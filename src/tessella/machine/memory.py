@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import lru_cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 import jax
@@ -178,4 +178,10 @@ def peak_mib() -> float:
 def device_name() -> str:
     """The processor the arrays live on."""
     own = device()
-    return own.device_kind if own.platform != "cpu" else f"cpu, {os.cpu_count()} cores"
+    return own.device_kind if own.platform != "cpu" else f"cpu, {_cores()} cores"
+
+
+@cache
+def _cores() -> int | None:
+    """Of the machine: asking takes some hundredths of a millisecond."""
+    return os.cpu_count()

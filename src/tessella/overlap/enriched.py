@@ -25,10 +25,9 @@ from tessella.overlap.decomposition import Decomposition
 def active(decomposition: Decomposition, enrichment: Sequence[Enrichment]) -> Array:
     """1 where a subdomain has the column and 0 where not, shape (J, E)."""
     found = np.ones((decomposition.count, len(enrichment)))
-    half = decomposition.half_widths
     for e, one in enumerate(enrichment):
         for axis, (low, high) in _limits(one, decomposition.domain):
-            centre, reach = decomposition.centres[:, axis], half[:, axis]
+            centre, reach = decomposition.centres[:, axis], decomposition.half_widths[:, axis]
             found[:, e] *= (centre + reach > low) & (centre - reach < high)
     return found
 

@@ -52,6 +52,10 @@ def _compose(outer: Term, inner: Term) -> Iterator[Term]:
     if any(isinstance(f, NormalComponent) for f, _ in inner.functions) and any(outer.orders):
         raise ValueError("the boundary normal cannot be differentiated: keep it outermost")
     slots = len(inner.functions) + 1
+    if slots == 1:
+        own = _add(inner.orders, outer.orders), outer.factor * inner.factor, outer.functions
+        yield Term(*own, inner.field)
+        return
     for split in _distributions(outer.orders, slots):
         multiplicity = math.prod(
             _multinomial(alpha, [part[i] for part in split]) for i, alpha in enumerate(outer.orders)
@@ -102,7 +106,8 @@ def symbol(
         value = np.full(len(points), term.factor)
         for key in term.functions:
             value = value * values[key]
-        coefficients[term.orders] = coefficients.get(term.orders, 0.0) + value
+        before = coefficients.get(term.orders)
+        coefficients[term.orders] = value if before is None else before + value
     return coefficients
 
 

@@ -10,9 +10,11 @@ written, so every operator is linear by construction.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import wraps
 from numbers import Real
+from typing import TypeVar
 
 from jax.core import Tracer
 
@@ -274,10 +276,30 @@ class Normal(Operator):
         return (Term(zero, functions=((component, zero),)),)
 
 
+Own = TypeVar("Own", bound=Operator)
+
+
+def _once(
+    expand: Callable[[Own, Sequence[str]], tuple[Term, ...]],
+) -> Callable[[Own, Sequence[str]], tuple[Term, ...]]:
+    """The normal form of an operator with parts, which it keeps."""
+
+    @wraps(expand)
+    def known(operator: Own, axes: Sequence[str]) -> tuple[Term, ...]:
+        kept: dict[tuple[str, ...], tuple[Term, ...]]
+        kept, key = operator.__dict__.setdefault("_expanded", {}), tuple(axes)
+        if key not in kept:
+            kept[key] = expand(operator, axes)
+        return kept[key]
+
+    return known
+
+
 @dataclass(frozen=True, repr=False)
 class Sum(Operator):
     parts: tuple[Operator, ...]
 
+    @_once
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
         return tuple(term for part in self.parts for term in part.expand(axes))
 
@@ -305,13 +327,9 @@ class Composition(Operator):
     left: Operator
     right: Operator
 
+    @_once
     def expand(self, axes: Sequence[str]) -> tuple[Term, ...]:
-        known = self.__dict__.setdefault("_expanded", {})
-        key = tuple(axes)
-        if key not in known:
-            known[key] = compose(self.left.expand(axes), self.right.expand(axes))
-        found: tuple[Term, ...] = known[key]
-        return found
+        return compose(self.left.expand(axes), self.right.expand(axes))
 
 
 def in_region(operator: Operator, region: str) -> Operator:

@@ -264,7 +264,8 @@ class Problem:
                     f"operator @ Field({unknowns[0]!r}); the unknowns are {', '.join(unknowns)}"
                 )
             if term.field in own:
-                found.append(dataclasses.replace(term, field=None))
+                bare = term.field is None
+                found.append(term if bare else dataclasses.replace(term, field=None))
             elif term.field not in (*self.fields, *unknowns):
                 raise ValueError(
                     f"unknown Field({term.field!r}): this problem has "
@@ -287,6 +288,8 @@ class Problem:
             if callable(multiplier)
             else Term(zero, float(multiplier))
         )
+        if not self.domain.regions:
+            return symbol(compose(self.terms(operator, field), (front,)), points, normals)
         found: dict[tuple[int, ...], Array] = {}
         for terms, share in self.acting(operator, field, points):
             for alpha, c in symbol(compose(terms, (front,)), points, normals).items():

@@ -229,7 +229,7 @@ class Method:
             raise TypeError(f"{door}() takes a Method or keywords, got {start!r}")
         return dataclasses.replace(start, **choices) if start is not None else cls(**choices)
 
-    @property
+    @functools.cached_property
     def given(self) -> dict[str, Any]:
         """What was chosen."""
         pairs = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
