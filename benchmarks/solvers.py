@@ -10,9 +10,12 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, seconds, table
+from tessella.linalg import row_matrix
+from tessella.linalg.row_matrix import RowMatrix
 from tessella.overlap.system import assemble
 from tessella.solution.monitor import error_monitor
 from tessella.solution.report import error_norms
+from tessella.solving.ways import Factored
 
 RICH: dict[str, Any] = {
     "subdomains": 8,
@@ -154,6 +157,43 @@ def weak_scaling(largest: int = 6) -> None:
             print(f"  J = {S * S}, {label}: {found['iterations']}", flush=True)
             save("weak_scaling", rows)
     table("weak scaling, 2x points: LSQR iterations to error 1e-2", rows)
+
+
+def _iteration(edge: int, overlap: float, features: int, by_rows: bool) -> dict[str, float]:
+    """LSQR on windows over the unit square: an iteration, and all of a first solve."""
+    threshold, row_matrix.LARGE = row_matrix.LARGE, 0 if by_rows else 1 << 60
+    solver = ts.LSQR(max_iterations=ITERATIONS, atol=0, btol=0)
+    choices: dict[str, Any] = {"features": features, "oversampling": 2.0, "overlap": overlap}
+    problem = ts.gallery.get("variable-poisson").problem()
+    try:
+        factored = ts.factor(problem, subdomains=edge, solver=solver, **choices)
+    finally:
+        row_matrix.LARGE = threshold
+    first, *others = (seconds(factored.solve) for _ in range(6))
+    assert isinstance(factored.ready, Factored)
+    assert isinstance(factored.ready.state, RowMatrix) is by_rows
+    return {"ms": 1e3 * min(others) / ITERATIONS, "first s": first}
+
+
+ITERATIONS = 60
+"""That are timed together."""
+
+
+def read_once() -> None:
+    """An iteration of LSQR that reads the matrix once (by rows), and one that reads it twice."""
+    rows: list[dict[str, Any]] = []
+    for edge, overlap, features in WINDOWS:
+        row: dict[str, Any] = {"subdomains": edge**2, "overlap": overlap, "features": features}
+        for name, by_rows in (("twice", False), ("once", True)):
+            found = in_fresh_process(_iteration, edge, overlap, features, by_rows)
+            row |= {f"{what}, {name}": found[what] for what in ("ms", "first s")}
+        rows.append({**row, "times faster": row["ms, twice"] / row["ms, once"]})
+        table("LSQR", rows)
+    save("read_once", rows)
+
+
+WINDOWS = ((8, 2.9, 16), (16, 2.9, 16), (32, 2.9, 16), (64, 2.9, 16), (16, 1.5, 50), (24, 1.9, 30))
+"""Subdomains along each axis, their overlap and features."""
 
 
 def patches() -> None:

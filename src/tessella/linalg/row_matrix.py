@@ -127,15 +127,20 @@ class RowBlocks:
         return found[:-1].astype(np.float64, copy=False)
 
     @cached_property
-    def work(self) -> list[tuple[int, slice]]:
-        return [(i, piece) for i, own in enumerate(self.patches) for piece in own.pieces()]
+    def work(self) -> list[list[tuple[int, slice]]]:
+        """Of every core."""
+        every = [(i, piece) for i, own in enumerate(self.patches) for piece in own.pieces()]
+        ends = [len(every) * k // CORES for k in range(CORES + 1)]
+        return [every[a:b] for a, b in pairwise(ends)]
 
     def _each(self, make: Callable[[tuple[int, slice]], None]) -> None:
-        if CORES == 1:
-            for one in self.work:
+        """In one go for each core."""
+
+        def several(some: Sequence[tuple[int, slice]]) -> None:
+            for one in some:
                 make(one)
-        else:
-            in_parallel(make, self.work, SLOW * self.entries)
+
+        in_parallel(several, self.work, SLOW * self.entries)
 
 
 def _beyond(x: Array) -> Array:
