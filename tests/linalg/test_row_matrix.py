@@ -8,13 +8,19 @@ from hypothesis import strategies as st
 import tessella as ts
 from tessella.linalg import row_matrix
 from tessella.linalg.block_matrix import Block, BlockMatrix, beside, from_blocks
-from tessella.linalg.row_matrix import RowMatrix, by_rows
+from tessella.linalg.iterative.iteration import Stop
+from tessella.linalg.row_matrix import RowBlocks, RowMatrix, by_rows
 from tessella.machine.memory import limited
 
 
 @pytest.fixture
 def at_once(monkeypatch):
-    """Matrices of any size, however much they are padded."""
+    """Matrices of any size, however much they are padded, on one core."""
+    always(monkeypatch)
+
+
+def always(monkeypatch):
+    monkeypatch.setattr(row_matrix, "CORES", 1)
     monkeypatch.setattr(row_matrix, "LARGE", 0)
     monkeypatch.setattr(row_matrix, "PADDED", np.inf)
 
@@ -44,8 +50,7 @@ overlaps = st.sampled_from([1.0, 1.5, 1.9, 2.9, 4.0])
 def test_both_products_are_those_of_the_blocks(number, overlap, periodic, seed):
     A = windows(number, overlap, periodic, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(row_matrix, "LARGE", 0)
-        patch.setattr(row_matrix, "PADDED", np.inf)
+        always(patch)
         M = by_rows(A)
     assert isinstance(M, RowMatrix)
     random, dense = np.random.default_rng(seed), A.to_dense()
@@ -91,8 +96,7 @@ def test_levels_share_patches(at_once):
 def test_iterations_are_the_same_to_rounding(solver, monkeypatch):
     A, b = windows(20, 2.9, seed=3), np.random.default_rng(4).standard_normal(142)
     expected = solver.solve(solver.init(A), b)
-    monkeypatch.setattr(row_matrix, "LARGE", 0)
-    monkeypatch.setattr(row_matrix, "PADDED", np.inf)
+    always(monkeypatch)
     state = solver.init(A)
     assert isinstance(state, RowMatrix)
     found = solver.solve(state, b)
@@ -107,21 +111,45 @@ def test_the_blocks_stay_where_rows_would_not_pay(at_once, monkeypatch):
     assert by_rows(twice) is twice  # patches would lose one of both rows
     with limited(1000):
         assert by_rows(A) is A  # there is no room for a second copy
-    monkeypatch.setattr(row_matrix, "PADDED", 0.1)
-    assert by_rows(A) is A
-    monkeypatch.setattr(row_matrix, "LARGE", 1 << 40)
-    monkeypatch.setattr(row_matrix, "PADDED", np.inf)
-    assert by_rows(A) is A
+    wide = windows(3, 1.9, widths=row_matrix.NARROW + 1)
+    assert by_rows(wide) is wide
+    for name, value in (("PADDED", 0.1), ("LARGE", 1 << 40), ("CORES", 2)):
+        with monkeypatch.context() as patch:
+            patch.setattr(row_matrix, name, value)
+            assert by_rows(A) is A
+    assert by_rows(A) is not A
 
 
-def test_threads_find_the_same(at_once, monkeypatch):
-    A = windows(40, 2.9)
-    v, u = (np.random.default_rng(0).standard_normal(n) for n in A.shape[::-1])
-    found = []
-    for cores, slow in ((1, 1.0), (4, np.inf)):
-        monkeypatch.setattr(row_matrix, "CORES", cores)
-        monkeypatch.setattr(row_matrix, "SLOW", slow)
-        w, back = by_rows(A).onwards(v, u, 1.0, 1.0)
-        found.append((w, back()))
-    for one, other in zip(*found, strict=True):
-        assert np.array_equal(one, other)
+@pytest.mark.parametrize("after", [0, 1, 7])
+def test_what_is_interrupted_keeps_its_iterations(at_once, monkeypatch, after):
+    """Not only whole chunks of them, which a large matrix takes long for."""
+    A, b = windows(20, 2.9, seed=3), np.random.default_rng(4).standard_normal(142)
+    state, made, advance = ts.LSQR().init(A), [], RowBlocks.advance
+
+    def interrupted(self, v, u):
+        if len(made) == after:
+            raise KeyboardInterrupt
+        made.append(1)
+        return advance(self, v, u)
+
+    expected = ts.LSQR(max_iterations=max(after, 1)).solve(state, b)
+    monkeypatch.setattr(RowBlocks, "advance", interrupted)
+    told = []
+    found = ts.LSQR().solve(state, b, progress=lambda *news: told.append(news))
+    assert found.stop == Stop.INTERRUPTED and found.iterations == after == len(made)
+    assert len(found.history.residual) == after
+    if after:
+        assert np.array_equal(found.x, expected.x) and told[-1][0] == after
+    else:
+        assert not np.any(found.x) and not told
+
+
+def test_factors_by_rows_are_saved_as_blocks(at_once, tmp_path):
+    problem = ts.Problem(ts.Box(x=(0, 1)), ts.Equation(ts.D(x=2), -1.0), [ts.Dirichlet(0.0)])
+    factored = ts.factor(problem, subdomains=6, features=8, solver=ts.LSQR(max_iterations=200))
+    assert isinstance(factored.ready.state, RowMatrix)
+    x = np.linspace(0, 1, 9)[:, None]
+    expected = factored.solve()(x)
+    loaded = ts.load(factored.save(tmp_path / "factors"), problem)
+    np.testing.assert_allclose(loaded.solve()(x), expected, atol=1e-9)
+    assert factored.bytes > 0

@@ -216,18 +216,30 @@ def test_an_exchange_of_the_same_name_in_another_part_is_named():
             second.receive(0, "halo")
 
 
+def be(wire, monkeypatch):
+    """One of two processes."""
+    for name, value in (("wire", wire), ("index", wire.index), ("number", 2), ("coming", [])):
+        monkeypatch.setattr(processes._Here, name, value)
+
+
+def test_a_sum_of_the_same_name_that_one_has_skipped_is_named(monkeypatch):
+    with met_by(2) as (first, second):
+        first.step += 1
+        first.send([1], "sum", [np.ones(1)])
+        second.step += 1  # it has made another one before
+        be(second, monkeypatch)
+        said = r"process 0 is at 'sum' \(step 0.1\) while process 1 is at 'sum' \(step 0.2\)"
+        with pytest.raises(ProcessLostError, match=said):
+            processes.total("sum", np.ones(1))
+
+
 def test_who_is_an_exchange_ahead_is_named(monkeypatch):
     """Process 1 swaps nothing where process 0 swaps with it, and swaps the next time."""
-
-    def be(wire):
-        for name, value in (("wire", wire), ("index", wire.index), ("number", 2), ("coming", [])):
-            monkeypatch.setattr(processes._Here, name, value)
-
     with met_by(2) as (first, second):
-        be(first)
+        be(first, monkeypatch)
         processes.coming_total("sums", np.ones(1))
         processes.coming_swapped("halo", {1: np.ones(2)})
-        be(second)
+        be(second, monkeypatch)
         sums = processes.coming_total("sums", np.ones(1))
         processes.coming_swapped("halo", {})
         np.testing.assert_array_equal(sums(), [2.0])

@@ -51,7 +51,7 @@ class Sharing:
     @cached_property
     def _evenly(self) -> bool:
         """Whether members come matrix by matrix, of each equally many."""
-        each = np.repeat(np.arange(self.count), len(self.which) // self.count)
+        each = np.repeat(np.arange(self.count), len(self.which) // max(self.count, 1))
         return np.array_equal(self.which, each)
 
     @cached_property

@@ -98,10 +98,11 @@ class Asked:
 
     def common(self, space: Space) -> Array:
         """The rows of members that are all alike on the features of a space, (n, r); remembered."""
-        if id(space) not in self._common:
+        known = self._common.get(id(space))
+        if known is None:
             rows = space.rows(self.slot, {key: c[0] for key, c in self.symbol.items()})
-            self._common[id(space)] = space, rows
-        return self._common[id(space)][1]
+            known = self._common[id(space)] = space, rows
+        return known[1]
 
     def at(self, member: int) -> int:
         """The position of a cell among the members, or -1."""

@@ -16,15 +16,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tessella.linalg.block_kernels import bucket
+from tessella.linalg.block_kernels import UNROLL, bucket
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.partial_sums import block_places
 from tessella.linalg.shared_matrix import SharedMatrix
-from tessella.linalg.vectors import WHOLE, Halo, Whole
+from tessella.linalg.vectors import Halo, Whole
 from tessella.machine.arrays import Array
 from tessella.machine.device import on_host
 from tessella.machine.memory import available_bytes
-from tessella.machine.threads import CORES, in_parallel
+from tessella.machine.threads import CORES
 
 CACHED = 1 << 19
 """Bytes of patches that are multiplied twice before the next ones are read: they fit into the
@@ -32,6 +32,10 @@ memory of one core."""
 
 LARGE = 1 << 24
 """Bytes from which on a matrix is worth it: smaller ones stay in the cache between two products."""
+
+NARROW = UNROLL
+"""Columns of blocks up to which it is worth it: XLA multiplies wider ones as fast as they are read,
+and on several cores narrow ones too."""
 
 PATCH = 1_000
 """Entries that take as long as a patch takes by itself."""
@@ -43,10 +47,6 @@ WIDTHS, HEIGHTS = 4, 8
 """Different numbers of columns, and with each of rows, to which patches are padded."""
 
 
-SLOW = 20.0
-"""Operations on what is in the cache that take as long as reading an entry."""
-
-
 class Patches(NamedTuple):
     """Patches of one size: values (P, W, H), and where their columns (P, W) and rows (P, H) lie in
     the whole; padding lies one beyond its end, value 0."""
@@ -56,9 +56,9 @@ class Patches(NamedTuple):
     rows: np.ndarray
 
     def pieces(self) -> list[slice]:
-        """As many neighbours as stay in the cache, and enough pieces for all cores."""
+        """As many neighbours as stay in the cache."""
         number, width, height = self.values.shape
-        step = max(1, min(CACHED // (8 * width * height), -(-number // (4 * CORES))))
+        step = max(1, CACHED // (8 * width * height))
         return [slice(a, a + step) for a in range(0, number, step)]
 
 
@@ -93,14 +93,11 @@ class RowBlocks:
         rows, found = u.take(self.rows), np.empty(len(self.columns))
         given = self._parts(_beyond(v).take(self.columns), 1)
         filled, back = self._parts(rows, 2), self._parts(found, 1)
-
-        def make(one: tuple[int, slice]) -> None:
-            i, at = one
-            M, own = self.patches[i].values[at], filled[i][at]
-            own += given[i][at] @ M
-            np.matmul(M, own.transpose(0, 2, 1), out=back[i][at].transpose(0, 2, 1))
-
-        self._each(make)
+        for i, patches in enumerate(self.patches):
+            for at in patches.pieces():
+                M, own = patches.values[at], filled[i][at]
+                own += given[i][at] @ M
+                np.matmul(M, own.transpose(0, 2, 1), out=back[i][at].transpose(0, 2, 1))
         u[self.rows] = rows
         return found
 
@@ -126,22 +123,6 @@ class RowBlocks:
         found = np.bincount(self.columns, parts, self.shape[1] + 1)
         return found[:-1].astype(np.float64, copy=False)
 
-    @cached_property
-    def work(self) -> list[list[tuple[int, slice]]]:
-        """Of every core."""
-        every = [(i, piece) for i, own in enumerate(self.patches) for piece in own.pieces()]
-        ends = [len(every) * k // CORES for k in range(CORES + 1)]
-        return [every[a:b] for a, b in pairwise(ends)]
-
-    def _each(self, make: Callable[[tuple[int, slice]], None]) -> None:
-        """In one go for each core."""
-
-        def several(some: Sequence[tuple[int, slice]]) -> None:
-            for one in some:
-                make(one)
-
-        in_parallel(several, self.work, SLOW * self.entries)
-
 
 def _beyond(x: Array) -> Array:
     return np.append(x, 0.0)
@@ -153,8 +134,10 @@ def _flat(tables: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class RowMatrix:
-    """The matrix, or what one process has of it: `border` are the rows that others have too."""
+    """The matrix, or what one process has of it: `border` are the rows that others have too. Its
+    `blocks` are what files keep."""
 
+    blocks: BlockMatrix
     border: RowBlocks
     inner: RowBlocks
     vectors: Whole | Halo
@@ -199,33 +182,24 @@ class RowMatrix:
 
 
 def by_rows(A: Any) -> Any:
-    """A matrix by its rows where that is faster, which is what processes share and what is large,
-    and where there is room for both forms."""
-    if isinstance(A, SharedMatrix) and isinstance(A.vectors, Halo):
-        entries = _Entries(A.own)
-        if not (entries.once and _fits(A.own)):
-            return A
-        common = np.zeros(A.shape[0], dtype=bool)
+    """A matrix by its rows where that is faster: on one core, if its blocks are narrow, and it is
+    large or shared; and if there is room for both forms."""
+    own = A.own if isinstance(A, SharedMatrix) and isinstance(A.vectors, Halo) else A
+    if CORES > 1 or not isinstance(own, BlockMatrix) or own.lookup is not None:
+        return A
+    numbers = sum(g.values.size for g in own.groups)
+    narrow = all(g.values.shape[1] <= NARROW for g in own.groups)
+    if not (narrow and on_host(own.groups[0].values) and 24 * numbers <= available_bytes()):
+        return A
+    if own is A and 8 * numbers < LARGE:
+        return A
+    entries, common = _Entries(own), np.zeros(A.shape[0], dtype=bool)
+    if own is not A:
         common[A.vectors.common] = True
-        border, inner = (entries.patched(entries.cut(common == own)) for own in (True, False))
-        return RowMatrix(border, inner, A.vectors)
-    if not isinstance(A, BlockMatrix) or A.lookup is not None or not on_host(A.groups[0].values):
+    border, inner = (entries.cut(common == here) for here in (True, False))
+    if border.cost + inner.cost > PADDED * numbers or not entries.once:
         return A
-    if not (_numbers(A) >= LARGE // 8 and _fits(A)):
-        return A
-    entries = _Entries(A)
-    cut = entries.cut(np.ones(A.shape[0], dtype=bool))
-    if cut.cost > PADDED * _numbers(A) or not entries.once:
-        return A
-    return RowMatrix(RowBlocks((), A.shape), entries.patched(cut), WHOLE)
-
-
-def _numbers(A: BlockMatrix) -> int:
-    return sum(g.values.size for g in A.groups)
-
-
-def _fits(A: BlockMatrix) -> bool:
-    return 3 * 8 * _numbers(A) <= available_bytes()
+    return RowMatrix(own, entries.patched(border), entries.patched(inner), A.vectors)
 
 
 class _Cut(NamedTuple):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Any
@@ -64,6 +64,13 @@ class SharedMatrix:
         filled = _product(border, v)
         added = self.vectors.coming(filled)
         return added(filled + _product(inner, v) if inner.groups else filled.copy())
+
+    def begun(self, v: AnyArray) -> Callable[[], AnyArray] | None:
+        """M v, found while |v| is on its way from other processes."""
+        if isinstance(self.vectors, MeshHalo):
+            return None
+        found = self.matvec(v)
+        return lambda: found
 
     def rmatvec(self, u: AnyArray) -> AnyArray:
         """M^T u."""

@@ -221,6 +221,7 @@ def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     assert _Here.wire is not None
     me, number = _Here.index, _Here.number
     known = [own]
+    _Here.wire.step += 1
     while (there := len(known)) < number:
         _Here.wire.send([(me - there) % number], what, known[: number - there])
         known += receive((me + there) % number, what)

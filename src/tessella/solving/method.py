@@ -229,11 +229,15 @@ class Method:
             raise TypeError(f"{door}() takes a Method or keywords, got {start!r}")
         return dataclasses.replace(start, **choices) if start is not None else cls(**choices)
 
-    @functools.cached_property
+    @property
     def given(self) -> dict[str, Any]:
         """What was chosen."""
-        pairs = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return {name: value for name, value in pairs if value is not None}
+        return {name: getattr(self, name) for name in self._said}
+
+    @functools.cached_property
+    def _said(self) -> tuple[str, ...]:
+        names = (field.name for field in dataclasses.fields(self))
+        return tuple(name for name in names if getattr(self, name) is not None)
 
     def __repr__(self) -> str:
         return f"Method({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"

@@ -28,6 +28,7 @@ from tessella.linalg.iterative.deflation import Deflated
 from tessella.linalg.iterative.normal_equations import NormalEquations
 from tessella.linalg.iterative.schwarz import SchwarzSystem
 from tessella.linalg.preconditioners import TriangularBlocks, TriangularGroup, Unpreconditioned
+from tessella.linalg.row_matrix import RowMatrix
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import SOLVERS
 from tessella.machine import archive, processes
@@ -277,6 +278,8 @@ def _bare(ready: Factors) -> Any:
     if not ready.solver.iterative:
         reduced = dataclasses.replace(reduced, Q=ready.system.M)
     state = _without_pieces(ready.state)
+    if isinstance(state, RowMatrix):
+        state = state.blocks
     return Blocks(ready.system, reduced, ready.filter, ready.solver, state, ready.note)
 
 

@@ -26,6 +26,7 @@ from tessella.linalg.block_kernels import largest_entries
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.loops import (
     CHUNK,
+    INTERRUPTED,
     PROGRAMS,
     Inner,
     Iterate,
@@ -265,14 +266,16 @@ class Iterative(ABC, Generic[State, Inner]):
         progress: Progress | None,
     ) -> tuple[Iterate[Inner], Stop, Array]:
         """The last iterate, why it is the last, and the history, a chunk at a time."""
-        history = np.zeros((4, 0))
+        history, shared = np.zeros((4, 0)), recurrence.state.vectors.shared
         try:
             while (done := history.shape[1]) < self.max_iterations:
                 upto = min(done + self.chunk, self.max_iterations)
                 run = self._loop(recurrence.state)(recurrence, last, done, upto)
+                if run.stop == INTERRUPTED and shared:
+                    raise KeyboardInterrupt  # others would go on and wait
                 last = run.last
                 history = np.concatenate([history, run.history], axis=1)
-                if progress:
+                if progress and history.size:
                     relative = float(history[0, -1]) / recurrence.tests.norm_b
                     progress(history.shape[1], self.max_iterations, relative)
                 if run.stop:
@@ -280,6 +283,8 @@ class Iterative(ABC, Generic[State, Inner]):
                 if not self.forced and self._stagnates(history[0]):
                     return last, Stop.STAGNATED, history
         except KeyboardInterrupt:
+            if shared:
+                raise
             return last, Stop.INTERRUPTED, history
         return last, Stop.LIMIT, history
 
@@ -345,7 +350,9 @@ def checked(A: BlockMatrix, sizes: tuple[float, float] = (0.0, math.inf)) -> Blo
     return A.with_lookup() if preferred().lookups and A.lookup is None else A
 
 
-_VERDICTS = {1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE}
+_VERDICTS = {
+    1: Stop.RESIDUAL, 2: Stop.OPTIMUM, 3: Stop.NOT_FINITE, INTERRUPTED: Stop.INTERRUPTED,
+}  # fmt: skip
 
 
 @compiled(PROGRAMS, static=(0,))

@@ -20,8 +20,9 @@ from tessella.linalg.iterative.iteration import Iterative, Progress, checked
 from tessella.linalg.iterative.loops import Iterate
 from tessella.linalg.iterative.meshed import spread
 from tessella.linalg.row_matrix import RowMatrix, by_rows
+from tessella.linalg.shared_matrix import SharedMatrix
 from tessella.linalg.vectors import Vectors
-from tessella.machine.arrays import Array, namespace
+from tessella.machine.arrays import namespace
 
 
 class Products(Protocol):
@@ -45,7 +46,7 @@ class _Bidiagonal(NamedTuple):
     u: jax.Array
     v: jax.Array
     alpha: jax.Array
-    begun: Callable[[], Array] | None
+    begun: Callable[[], Any] | None
     beta: jax.Array
     norm_A: jax.Array
 
@@ -125,14 +126,15 @@ def _onwards(
     if isinstance(A, RowMatrix):
         found: Any = A.onwards(np.asarray(s.v), np.asarray(s.u), over_alpha, less, s.begun)
         return found
-    u = A.matvec(s.v) * over_alpha - less * s.u
+    forward: Any = A.matvec(s.v) if s.begun is None else s.begun()
+    u = forward * over_alpha - less * s.u
     return u, partial(A.rmatvec, u)
 
 
-def _measured(A: Products, v: Any) -> tuple[jax.Array, Callable[[], Array] | None]:
+def _measured(A: Products, v: Any) -> tuple[jax.Array, Callable[[], Any] | None]:
     """|v|, and what of A v can be on its way until that is known."""
     coming = A.vectors.coming_column_norm(v)
-    begun = A.begun(v) if isinstance(A, RowMatrix) else None
+    begun: Any = A.begun(v) if isinstance(A, RowMatrix | SharedMatrix) else None
     return coming(), begun
 
 

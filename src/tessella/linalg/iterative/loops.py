@@ -32,6 +32,9 @@ UNROLLED = 5
 """Iterations of the fixed loop between two looks at its counter."""
 
 
+INTERRUPTED = 4
+"""The verdict on what somebody ended."""
+
 PROGRAMS = 8
 """Systems of different shape or pattern whose programs are kept at a time."""
 
@@ -115,7 +118,8 @@ def _verdict(residual: jax.Array, optimum: jax.Array, broken: jax.Array) -> jax.
 class Run(NamedTuple, Generic[Inner]):
     """The last of some iterations, the verdict that ended them (0: none), and their history.
 
-    Verdicts: 1 the residual is small, 2 a least-squares optimum, 3 not a finite number.
+    Verdicts: 1 the residual is small, 2 a least-squares optimum, 3 not a finite number, 4
+    interrupted.
     The history's rows are |r|, |A^T r|, the error (NaN where not measured), the verdict.
     """
 
@@ -208,17 +212,22 @@ def run_through(
 def run_on_host(
     recurrence: Recurrence[State, Inner], start: Iterate[Inner], done: int, upto: int
 ) -> Run[Inner]:
-    """A Python loop, for steps with work outside XLA: each takes long enough not to mind."""
+    """A Python loop, for steps with work outside XLA: each takes long enough not to mind. What is
+    interrupted keeps the iterations made so far."""
     last, stop, monitor = start, 0, recurrence.monitor
     entries: list[list[float]] = []
-    while done + len(entries) < upto and not stop:
-        last, ended, verdict = recurrence.judged(last)
-        error = np.nan
-        if monitor is not None and recurrence.due(done + len(entries) + 1):
-            error = float(monitor(last.x))
-        entries.append([float(last.residual), float(last.normal), error, float(verdict)])
-        stop = int(ended)
-    return Run(last, stop, np.array(entries).T)
+    try:
+        while done + len(entries) < upto and not stop:
+            new, ended, verdict = recurrence.judged(last)
+            error = np.nan
+            if monitor is not None and recurrence.due(done + len(entries) + 1):
+                error = float(monitor(new.x))
+            entry = [float(new.residual), float(new.normal), error, float(verdict)]
+            last, stop = new, int(ended)
+            entries.append(entry)
+    except KeyboardInterrupt:
+        stop = INTERRUPTED
+    return Run(last, stop, np.array(entries).reshape(-1, 4).T)
 
 
 Packed = tuple[list[jax.Array], jax.Array]
