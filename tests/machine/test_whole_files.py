@@ -33,6 +33,17 @@ def test_a_full_disk_names_the_file(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+def test_two_who_write_at_once_do_not_share_a_name(tmp_path):
+    """Who gets the lock of a new file may begin before the last one has cleared up."""
+    path = tmp_path / "file"
+    with written_whole(path) as first:
+        first.write_text("first")
+        with written_whole(path) as second:
+            second.write_text("second")
+        assert path.read_text() == "second"
+    assert path.read_text() == "first" and [*tmp_path.iterdir()] == [path]
+
+
 def test_a_file_that_several_replace_loses_no_change(tmp_path):
     path = tmp_path / "number"
 

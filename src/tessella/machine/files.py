@@ -7,11 +7,14 @@ import os
 import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import IO
 
 OURS = secrets.token_hex(4)
 """Tells this process from one of the same number on another machine."""
+
+_NUMBERS = count()
 
 
 @contextmanager
@@ -49,9 +52,10 @@ def check_writable(path: Path) -> None:
         raise FileNotFoundError(f"the folder of {path} does not exist: create it first")
     if _special(path):
         return
+    tried = _beside(path)
     try:
-        _beside(path).touch()
-        _beside(path).unlink()
+        tried.touch()
+        tried.unlink()
     except OSError as error:
         raise type(error)(error.errno, error.strerror, str(path)) from None
 
@@ -87,4 +91,5 @@ def _special(path: Path) -> bool:
 
 
 def _beside(path: Path) -> Path:
-    return path.with_name(f".{os.getpid()}-{OURS}.{path.name}")
+    """A name that nobody else has, another thread of this process neither."""
+    return path.with_name(f".{os.getpid()}-{OURS}-{next(_NUMBERS)}.{path.name}")
