@@ -352,22 +352,36 @@ def test_the_best_preset_is_far_better_than_the_papers():
     assert best.solver == "merging" and best.coupling == "interfaces"
 
 
-def test_cells_that_two_steps_share_do_not_vouch_for_each_other():
-    """What grows by e^8 until the end is lost in the first slab, which the last split left as it
-    was: solutions before and after it differed by a hundredth of their error."""
+def growing():
+    """What grows by e^8 until the end is lost in the first slab, which the last split leaves as it
+    was: solutions before and after it differ by a hundredth of their error."""
     a, c = 0.1, 30.0
 
     def u(p):
         waves = np.sin(np.pi * p[:, 0]) * np.sin(np.pi * p[:, 1])
         return np.exp((c - 2 * a * np.pi**2) * p[:, 2]) * waves
 
-    problem = ts.Problem(
+    return ts.Problem(
         ts.Box(x=(0, 1), y=(0, 1), t=(0, 0.3)),
         ts.Equation(ts.D(t=1) - a * ts.D(x=2) - a * ts.D(y=2) - c * ts.Identity()),
         [ts.Dirichlet(0.0, on=["xmin", "xmax", "ymin", "ymax"]), ts.Initial(u)],
         exact=u,
     )
-    report = ts.solve(problem, tol=1e-4, patience=2).report
+
+
+def test_cells_that_two_steps_share_do_not_vouch_for_each_other():
+    report = ts.solve(growing(), tol=1e-4, patience=2).report
     true = report.error["l1_normalised"]
     assert report.error_estimate is None or true < 3 * report.error_estimate
     assert report.stop_reason == "tolerance not met" or true < 1e-4
+
+
+def test_nor_if_time_ends_before_a_second_look(monkeypatch):
+    def no_more(walk, plan):
+        assert walk.met and walk.unsure
+        raise OutOfTimeError
+
+    monkeypatch.setattr(refinement.Walk, "_tuned", no_more)
+    report = ts.solve(growing(), tol=1e-4).report
+    assert report.stop_reason == "tolerance not met" and "out of patience" in report.advice
+    assert report.error["l1_normalised"] < 3 * report.error_estimate

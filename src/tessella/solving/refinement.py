@@ -77,7 +77,7 @@ def refine(
             OutOfTimeError: walk.doubt() or walk.impatient(),
         }
         reason = why.get(type(error), f"no finer: {error}")
-    if walk.met:
+    if walk.met and not walk.unsure:  # which time may have ended before it was looked into
         told = (True, walk.reached(), walk.zero)
         return Refined(walk.best, walk.errors, tuple(walk.steps), *told)
     return Refined(*walk.surest(), tuple(walk.steps), False, reason)
