@@ -161,6 +161,12 @@ def test_no_two_points_of_a_thinned_set_are_close(rng):
     assert np.linalg.norm(points[:, None] - chosen, axis=2).min(axis=1).max() <= 0.1
 
 
+@given(st.tuples(*[st.floats(-10, 10).map(lambda v: round(v, 4))] * 3).filter(any))
+def test_a_half_space_made_from_its_own_normal_is_equal(normal):
+    first = ts.HalfSpace(x=0, y=0, z=0, normal=normal)
+    assert ts.HalfSpace(x=0, y=0, z=0, normal=first.normal) == first
+
+
 number = st.floats(-0.6, 0.6).map(lambda v: round(v, 3))
 leaf = st.one_of(
     st.builds(lambda x, y, r: ts.Ball(x=x, y=y, radius=0.1 + abs(r)), number, number, number),

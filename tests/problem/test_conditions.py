@@ -141,7 +141,7 @@ def test_pure_neumann_with_mean_zero(coupling):
     solution = solved(problem, coupling, subdomains=3, features=100)
     assert solution.report.error["l2_relative"] < 1e-8
     assert abs(solution.integral()) < 1e-11
-    assert solution.report.residual["mean zero"] < 1e-12
+    assert solution.report.residual["mean zero"] < 1e-11
     assert len(solution.coefficients) == solution.basis.columns == solution.report.columns
     assert solution.report.columns_kept <= solution.report.columns
 

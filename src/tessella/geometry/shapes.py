@@ -92,6 +92,10 @@ class Ball(Domain):
         return {"shape": "ball", "radius": self.radius, "name": self.name, **centre}
 
 
+ROUNDING = 1e-15
+"""By how much the length of a vector divided by its length may differ from one."""
+
+
 @dataclass(frozen=True, init=False, repr=False)
 class HalfSpace(Domain):
     """All points behind a line or plane.
@@ -121,9 +125,10 @@ class HalfSpace(Domain):
                 f"got {normal!r}"
             )
         check_name(name, "HalfSpace")
+        unit = n if abs(size - 1) < ROUNDING else n / size  # one made from its own normal is equal
         object.__setattr__(self, "axes", tuple(point))
         object.__setattr__(self, "point", at)
-        object.__setattr__(self, "normal", tuple((n / size).tolist()))
+        object.__setattr__(self, "normal", tuple(unit.tolist()))
         object.__setattr__(self, "name", name)
         object.__setattr__(self, "bounds", ((-np.inf, np.inf),) * len(at))
 
