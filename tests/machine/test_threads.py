@@ -3,7 +3,9 @@
 import os
 import subprocess
 import sys
+import threading
 import time
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
@@ -100,3 +102,60 @@ def test_nothing_is_begun_when_time_is_over(monkeypatch, cores, flops):
     assert not done
     in_parallel(done.append, range(10), flops)
     assert len(done) == 10
+
+
+def test_who_is_helped_may_ask_for_help_himself(monkeypatch):
+    monkeypatch.setattr(threads, "CORES", 2)
+
+    def outer(i):
+        return sum(in_parallel(lambda k: 10 * i + k, range(5)))
+
+    assert in_parallel(outer, range(8)) == [50 * i + 10 for i in range(8)]
+
+
+@pytest.mark.parametrize("bad", [0, 1, 5])
+def test_an_error_of_any_thread_ends_the_others_after_what_they_are_at(monkeypatch, bad):
+    monkeypatch.setattr(threads, "CORES", 2)
+    begun, ended = [], []
+
+    def work(i):
+        begun.append(i)
+        if i == bad:
+            raise ValueError(f"number {i}")
+        time.sleep(0.01)
+        ended.append(i)
+
+    with pytest.raises(ValueError, match=f"number {bad}"):
+        in_parallel(work, range(200))
+    assert len(begun) < 20
+    assert sorted(begun) == sorted([*ended, bad])
+
+
+def test_helpers_stay_for_the_next_call(monkeypatch):
+    monkeypatch.setattr(threads, "CORES", 2)
+
+    def names():
+        meet = Barrier(2)
+
+        def name(_):
+            meet.wait(10)
+            return threading.current_thread().ident
+
+        return set(in_parallel(name, range(2)))
+
+    first = names()
+    assert len(first) == 2 and threading.get_ident() in first
+    assert names() == first
+
+
+def test_a_forked_process_has_helpers_of_its_own(monkeypatch):
+    monkeypatch.setattr(threads, "CORES", 2)
+    in_parallel(lambda i: time.sleep(0.01), range(4))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # forking with threads is what is tried
+        child = os.fork()
+    if not child:
+        meet = Barrier(2)
+        in_parallel(lambda _: meet.wait(10), range(2))
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0

@@ -32,13 +32,17 @@ from tessella.linalg.lapack import add_gramians, cholesky, solve_cholesky
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
-from tessella.machine.threads import in_parallel
+from tessella.machine.threads import CORES, in_parallel
 
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
 
 BATCH = 1 << 21
 """Bytes of rows that are made and multiplied together: what a core has at hand."""
+
+
+PIECES = 6
+"""So many pieces at least for every core, lest some wait for the last one."""
 
 
 Known = Factor | Fit | None
@@ -81,7 +85,8 @@ def map_kinds(
     block = Block(sum(own.size for own in making))
     for own in making:
         own.begin(block)
-    work = [(own, piece) for own in making for piece in own.pieces()]
+    most = math.ceil(sum(own is None for own in known) / (PIECES * CORES))
+    work = [(own, piece) for own in making for piece in own.pieces(most)]
     in_parallel(_make, work, sum(own.flops for own in making))
     found: list[Mapped] = []
     for own in making:
@@ -258,8 +263,9 @@ class _Making:
         fresh = sum(own is None for own in self.known)
         return 2.0 * fresh * self.height * self.space.columns**2
 
-    def pieces(self) -> list[slice]:
-        """Kinds that are still to be mapped, as many neighbours as fit into a core's own memory."""
+    def pieces(self, most: int) -> list[slice]:
+        """Kinds that are still to be mapped, as many neighbours as fit into a core's own memory,
+        at most so many."""
         for i, own in enumerate(self.known):
             if isinstance(own, Factor):
                 self.L[i], self.X[i], self.T[i], self.E[i], self.condition[i] = own
@@ -267,8 +273,8 @@ class _Making:
         self.by_sums = len(fresh) == 1 or not self.alike
         if fresh and not self.by_sums:
             self.tables = [self.shared.tables(self.space, n) for n in self.numbers]
-        step = max(1, BATCH // max(1, 8 * self.height * self.space.columns))
-        return runs(fresh, step)
+        step = BATCH // max(1, 8 * self.height * self.space.columns)
+        return runs(fresh, max(1, min(step, most)))
 
     def make(self, own: slice) -> None:
         if self.by_sums:

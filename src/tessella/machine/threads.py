@@ -12,14 +12,15 @@ from __future__ import annotations
 import math
 import os
 import time
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
 from threading import Lock
-from typing import Protocol, TypeVar
+from typing import Generic, Protocol, TypeVar, cast
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -51,8 +52,54 @@ def in_parallel(
             return [timely(item) for item in items]
     if CORES == 1 or len(items) < 2:
         return [timely(item) for item in items]
-    with single_threaded_blas(), ThreadPoolExecutor(CORES) as pool:
-        return list(pool.map(timely, items))
+    with single_threaded_blas():
+        return _Shared(timely, items).done(min(CORES, len(items)) - 1)
+
+
+class _Shared(Generic[T, R]):
+    """Items that the calling thread and helpers take one after the other.
+
+    Helpers stay for the next call: in a new thread the first use of BLAS, and of any memory, costs
+    about as much as a small solve. Who calls from within a helper is helped only if there is
+    another one to spare, so that nobody waits for a thread that waits for him.
+    """
+
+    def __init__(self, function: Callable[[T], R], items: Sequence[T]) -> None:
+        self.function, self.items = function, items
+        self.found: list[R | None] = [None] * len(items)
+        self.left = deque(range(len(items)))
+
+    def take(self) -> None:
+        try:
+            while True:
+                try:
+                    i = self.left.popleft()
+                except IndexError:
+                    return
+                self.found[i] = self.function(self.items[i])
+        except BaseException:
+            self.left.clear()
+            raise
+
+    def done(self, helpers: int) -> list[R]:
+        helping = [_helpers().submit(self.take) for _ in range(helpers)]
+        try:
+            self.take()
+        finally:
+            late = [own for own in helping if not own.cancel()]
+            wait(late)
+        for own in late:
+            own.result()
+        return cast(list[R], self.found)
+
+
+@cache
+def _helpers() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(CORES - 1, thread_name_prefix="tessella")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_helpers.cache_clear)
 
 
 class OutOfTimeError(Exception):
