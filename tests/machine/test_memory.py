@@ -130,4 +130,4 @@ def test_additive_schwarz_is_refused_before_it_is_assembled():
 def test_joining_cells_is_refused_before_it_begins(solver):
     choices = {"subdomains": 16, "features": 40, "coupling": "interfaces", "solver": solver}
     told = refused(2**22, poisson(), **choices)
-    assert f"joining 256 subdomains by {solver} needs about" in told
+    assert f"columns and joining 256 by {solver} needs about" in told

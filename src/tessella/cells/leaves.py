@@ -29,9 +29,7 @@ from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
 from tessella.linalg.lapack import add_gramians, cholesky, solve_cholesky
-from tessella.machine import processes
 from tessella.machine.arrays import Array
-from tessella.machine.memory import require
 from tessella.machine.threads import CORES, in_parallel
 
 WELL = 1e3
@@ -69,16 +67,6 @@ def map_kinds(
             groups.setdefault((id(kind.space), *_places(kind)), []).append(i)
         else:
             alone.append(i)
-    needed = sum(len(group) * _bytes(kinds[group[0]]) for group in groups.values())
-    needed += sum(_bytes(kinds[i]) for i in alone)
-    require(
-        needed,
-        f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
-        lambda free: (
-            f"use fewer features or subdomains, a lower trace_degree, or take "
-            f"{math.ceil(processes.number() * needed / max(free, 1))} processes with as much memory"
-        ),
-    )
     shared = _Shared(asked)
     shared.prepare([kinds[group[0]] for group in groups.values()])
     making = [_Making(kinds, group, known, shared) for group in _families(kinds, groups.values())]
@@ -115,6 +103,11 @@ def _families(kinds: Sequence[Kind], groups: Iterable[list[int]]) -> list[list[i
             key = id(kind.space), tuple(port.widths for port in kind.ports)
             lonely.setdefault(key, []).extend(group)
     return [*found, *lonely.values()]
+
+
+def map_bytes(kinds: Sequence[Kind]) -> int:
+    """Of the factors and maps of some kinds."""
+    return sum(_bytes(kind) for kind in kinds)
 
 
 def _bytes(kind: Kind) -> int:
