@@ -293,7 +293,7 @@ def test_a_process_without_joins_knows_what_would_do(rng, monkeypatch):
     plan = order(grid.low, grid.high, grid.ports, grid.faces, processes=2)
     leaves = [None if stage.cells is None else np.zeros(1, dtype=int) for stage in plan.stages]
     found = budget.enough(plan, distinct_members(plan, leaves), 0, [plan], free=0)
-    assert found == "or use solver='exchange'"
+    assert found.startswith("or use solver='exchange' in ")
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 8])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 from tessella.cells.joining import Order
@@ -38,7 +39,8 @@ def chosen(
     ]
     seconds = sum(flops) / RATE
     size = joining_bytes(order, distinct, Merging())
-    filled = size / max(0.6 * (available_bytes() - maps), 1.0)
+    left = available_bytes(processes.beside("needs", maps + int(size))) - maps
+    filled = size / (0.6 * left) if left > 0 else 0.0  # maps alone do not fit: refused later
     seconds, size, filled = processes.largest_each("plan", seconds, size, filled)
     plan = f"about {gib(int(size))} and {seconds:.1g} s"
     if bound or (filled < 1 and seconds < PATIENCE):
@@ -88,7 +90,9 @@ def enough(
         joining = 8.0 * max(_numbers(one, counts, owner) for owner in owners) + _above(one)
         if maps * processes.number() / len(owners) + joining < free:
             return f"or take {len(owners)} processes with as much memory each"
-    return "or use solver='exchange'"
+    exchanged = maps + joining_bytes(order, distinct, Exchange())
+    fewest = math.ceil(processes.number() * exchanged / max(free, 1))
+    return f"or use solver='exchange'{f' in {fewest} processes' if exchanged > free else ''}"
 
 
 def _above(order: Order) -> float:

@@ -306,7 +306,7 @@ def _factored(
     kinds = find_kinds(system, space_of, made, shelf is not None, mine)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
     singles = Singles(plan, kinds)
-    distinct, maps, note = distinct_members(plan, singles.which), map_bytes(kinds), ""
+    distinct, maps, note = distinct_members(plan, singles.which), map_bytes(kinds, system.asked), ""
     if isinstance(solver, Exchange) and system.sums:
         raise ValueError(
             "integrals and measurements of the whole are solved for at the last join: use "
@@ -314,9 +314,9 @@ def _factored(
         )
     if solver is None:
         solver, note = chosen(plan, distinct, maps, bool(system.sums))
+    _check_memory(system, plan, kinds, distinct, maps, solver)
     with processes.in_unison("maps and joins"):
-        _check_memory(system, plan, kinds, distinct, maps, solver)
-        mapped = map_kinds(kinds, system.asked, sigma, known, in_waves(system))
+        mapped = map_kinds(kinds, system.asked, sigma, known, _in_waves(system))
         check_finite(system, mapped)
         if shelf is not None:
             _shelve(shelf, kinds, mapped, known)
@@ -345,7 +345,7 @@ def _factored(
     )  # fmt: skip
 
 
-def in_waves(system: CellSystem) -> bool:
+def _in_waves(system: CellSystem) -> bool:
     """Whether something is differentiated twice in time."""
     axes = system.problem.domain.axes
     return TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
@@ -359,20 +359,24 @@ def _check_memory(
     maps: int,
     solver: Merging | Exchange,
 ) -> None:
-    """Refuse what will not fit, before any of it is made."""
+    """Refuse what will not fit in all processes, before any of it is made."""
     columns = max((kind.space.columns for kind in kinds), default=0)
+    needed = maps + int(joining_bytes(plan, distinct, solver))
+    beside = processes.beside("needs", needed)
 
     def remedy(free: int) -> str:
         made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in MANY)
         others = enough(plan, distinct, maps, made, free)
         return f"use fewer subdomains or features, a lower trace_degree, {others}"
 
-    require(
-        maps + int(joining_bytes(plan, distinct, solver)),
-        f"mapping {len(kinds):,} distinct subdomains of {columns:,} columns and joining "
-        f"{system.cells.count:,} by {solver.name}",
-        remedy,
-    )
+    with processes.in_unison("memory"):
+        require(
+            needed,
+            f"mapping {len(kinds):,} distinct subdomains of {columns:,} columns and joining "
+            f"{system.cells.count:,} by {solver.name}",
+            remedy,
+            beside,
+        )
 
 
 def _tally(mapped: Sequence[Mapped], joined: Merged | Exchanged) -> tuple[int, int, int]:
