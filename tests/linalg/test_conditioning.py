@@ -78,11 +78,11 @@ def test_every_route_gives_the_dense_condition_number(strip, route, method, seed
 
 def test_little_memory_leads_to_golub_and_kahan(strip, monkeypatch):
     A = strip()
-    monkeypatch.setattr(conditioning, "available_bytes", lambda: 12_000)
+    monkeypatch.setattr(conditioning, "available_bytes", lambda *_: 12_000)
     found = condition_number(A)
     assert "lower bound" in found.method
     assert 1 < found.value <= np.linalg.cond(A.to_dense())
-    monkeypatch.setattr(conditioning, "available_bytes", lambda: 100)
+    monkeypatch.setattr(conditioning, "available_bytes", lambda *_: 100)
     with pytest.raises(MemoryError, match="Golub-Kahan needs"):
         condition_number(A)
 
@@ -235,7 +235,7 @@ def test_bad_input_is_refused_by_name(strip, monkeypatch):
             kappa(poisoned)
         with pytest.raises(ValueError, match="no columns"):
             kappa(empty)
-    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda: 100)
+    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda *_: 100)
     with pytest.raises(MemoryError, match="singular values of a 40 x 18 matrix needs about"):
         singular_values(A)
     for spectrum in (gramian_spectrum, schwarz_spectrum):

@@ -353,7 +353,7 @@ def test_the_gramian_is_formed_in_blocks_and_only_on_request(random_pattern):
 
 def test_a_gramian_that_does_not_fit_is_refused_with_a_figure(random_pattern, monkeypatch):
     A, _ = random_pattern(14)
-    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda: 100)
+    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda *_: 100)
     with pytest.raises(MemoryError, match=r"Gramian of a 24 x 9 matrix needs about .* GiB"):
         gramian(A)
 

@@ -246,7 +246,7 @@ def test_memory_and_work_are_known_before_and_refused_when_absurd(monkeypatch):
         m, n = f.shape
         assert f.flops == pytest.approx(2 * m * n**2 - 2 / 3 * n**3)
     assert plan.flops >= sum(f.flops for f in tall) > 0
-    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda: 1000)
+    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda *_: 1000)
     with pytest.raises(MemoryError, match=r"needs about .* but .* are free: use rrqr-lsqr"):
         ts.NestedQR(leaf=9).init(A)
 

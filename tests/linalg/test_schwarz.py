@@ -198,7 +198,7 @@ def paper_pattern():
 def test_the_runs_that_exhausted_the_papers_machine_are_refused_with_a_figure(
     paper_pattern, monkeypatch
 ):
-    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda: 20 * GIB)
+    monkeypatch.setattr("tessella.machine.memory.available_bytes", lambda *_: 20 * GIB)
     square = ts.Box(x=(0, 1), y=(0, 1))
     space_time = ts.Box(x=(-1, 1), y=(-1, 1), t=(0, 0.5))
     for box, S, overlap, K in ((square, 32, 5.8, 16), (space_time, 8, 2.9, 32)):

@@ -60,7 +60,7 @@ def test_auto_goes_direct_when_it_fits_and_iterates_when_not(system, monkeypatch
     solver, note = choose(Q)
     assert solver.name == "nested-qr"
     assert "GFLOP" in note
-    monkeypatch.setattr(solvers, "available_bytes", lambda: 10)
+    monkeypatch.setattr(solvers, "available_bytes", lambda *_: 10)
     solver, note = choose(Q)
     assert solver.name == "lsqr"
     assert note.startswith("iterative, because a direct solve would need")

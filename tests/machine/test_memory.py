@@ -62,6 +62,16 @@ def test_the_limit_of_the_process_counts():
     assert told.stdout.startswith("a needs about 0.5 GiB, but 0.2")
 
 
+def test_what_others_are_about_to_take_is_not_free(monkeypatch):
+    monkeypatch.setattr(memory, "_read_lately", lambda now: 10_000)
+    monkeypatch.setattr(memory, "_of_the_process", lambda: None)
+    assert memory.available_bytes() == 10_000 and memory.available_bytes(7_000) == 3_000
+    with memory.limited(5_000):
+        assert memory.available_bytes(1_000) == 5_000 and memory.available_bytes(7_000) == 3_000
+    with pytest.raises(MemoryError, match="a needs about"):
+        memory.require(4_000, "a", "b", beside=7_000)
+
+
 def test_without_a_limit_there_is_none(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda _: (resource.RLIM_INFINITY, 0))
     assert memory._of_the_process() is None
@@ -130,4 +140,4 @@ def test_additive_schwarz_is_refused_before_it_is_assembled():
 def test_joining_cells_is_refused_before_it_begins(solver):
     choices = {"subdomains": 16, "features": 40, "coupling": "interfaces", "solver": solver}
     told = refused(2**22, poisson(), **choices)
-    assert f"joining 256 subdomains by {solver} needs about" in told
+    assert f"columns and joining 256 by {solver} needs about" in told

@@ -7,6 +7,7 @@ import threading
 import time
 import warnings
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from threading import Barrier
 
 import numpy as np
@@ -133,6 +134,7 @@ def test_an_error_of_any_thread_ends_the_others_after_what_they_are_at(monkeypat
 
 def test_helpers_stay_for_the_next_call(monkeypatch):
     monkeypatch.setattr(threads, "CORES", 2)
+    monkeypatch.setattr(threads, "_helpers", cache(lambda: ThreadPoolExecutor(1)))
 
     def names():
         meet = Barrier(2)
@@ -148,6 +150,31 @@ def test_helpers_stay_for_the_next_call(monkeypatch):
     assert names() == first
 
 
+def test_helpers_compute_as_the_caller_does(monkeypatch):
+    monkeypatch.setattr(threads, "CORES", 2)
+    meet = Barrier(2)
+
+    def divided(_):
+        meet.wait(10)
+        return np.geterr()["divide"]
+
+    with np.errstate(divide="raise"):
+        assert in_parallel(divided, range(2)) == ["raise", "raise"]
+
+
+def test_of_several_errors_the_first_item_s_is_raised(monkeypatch):
+    monkeypatch.setattr(threads, "CORES", 2)
+    meet = Barrier(2)
+
+    def fail(i):
+        meet.wait(10)
+        time.sleep(0.02 * (1 - i))
+        raise ValueError(f"number {i}")
+
+    with pytest.raises(ValueError, match="number 0"):
+        in_parallel(fail, range(2))
+
+
 def test_a_forked_process_has_helpers_of_its_own(monkeypatch):
     monkeypatch.setattr(threads, "CORES", 2)
     in_parallel(lambda i: time.sleep(0.01), range(4))
@@ -155,7 +182,11 @@ def test_a_forked_process_has_helpers_of_its_own(monkeypatch):
         warnings.simplefilter("ignore")  # forking with threads is what is tried
         child = os.fork()
     if not child:
-        meet = Barrier(2)
-        in_parallel(lambda _: meet.wait(10), range(2))
-        os._exit(0)
+        failed = 1
+        try:
+            meet = Barrier(2)
+            in_parallel(lambda _: meet.wait(10), range(2))
+            failed = 0
+        finally:
+            os._exit(failed)
     assert os.waitpid(child, 0)[1] == 0

@@ -369,7 +369,7 @@ def test_too_much_memory_is_refused_before_anything_is_allocated(monkeypatch):
 
 
 def test_what_is_refused_depends_on_what_is_free(monkeypatch):
-    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    monkeypatch.setattr(memory, "available_bytes", lambda *_: 1000)
     with pytest.raises(MemoryError, match=r"72 rows and 36 columns needs about .*9.31e-07 GiB are"):
         solve()
 

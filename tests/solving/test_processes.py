@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
+from tessella.cells import joins, leaves
 from tessella.cells.traffic import traffic
 from tessella.machine import archive, processes
 from tessella.machine.launch import launch
@@ -127,14 +128,24 @@ def back(problem):
 
 
 def after_an_error():
-    """A function that is not finite in the cells of one process is refused by all, and what they
-    solve for afterwards is right."""
+    """What one process cannot map or join, and a function that is not finite in the cells of one,
+    are refused by all, and what they solve for afterwards is right."""
     factored = ts.factor(varying(), subdomains=3, **CELLS)
+    for module, name in ((leaves, "cholesky"), (joins, "invert")):
+        with pytest.MonkeyPatch.context() as patch:
+            if processes.index() == processes.number() - 1:
+                patch.setattr(module, name, no_room)
+            with pytest.raises(MemoryError, match="no room"):
+                ts.factor(varying(), subdomains=4, **CELLS)
     with pytest.raises(ValueError, match="not finite"):
         factored.solve(rhs=lambda x: np.where(x[:, 0] > 0.9, np.nan, 1.0))
     with pytest.raises(ValueError, match="not finite"):
         ts.march(breaking(), slabs=3, subdomains=(4, 1), **CELLS)
     return factored.solve(rhs=7.0)(AT)
+
+
+def no_room(*_):
+    raise MemoryError("no room for this")
 
 
 def rounding():
@@ -210,7 +221,7 @@ def full_disk(*_, **__):
     raise OSError("the disk is full")
 
 
-SCARCE = 13 << 17
+SCARCE = 11 << 18
 """Bytes that are too few for one process and enough for each of two."""
 
 
@@ -248,6 +259,7 @@ def test_two_processes_find_what_one_does(tmp_path, capfd):
             foretold, counted = found["bytes"]
             np.testing.assert_allclose(counted, foretold, rtol=0.1)
             assert found["asked"] < 0.55 * asked
+            assert found["beside"] == 10 + (1 - index)
 
     files = sorted(file.name[:8] for file in tmp_path.glob("u.*"))
     assert files == ["u.npz", "u.part0-", "u.part1-"]
@@ -276,6 +288,7 @@ def main(what, *folder):
             values["scarce"] = scarce()
         values["parts"] = in_parts(Path(*folder) / "u")
         known = {"bytes": bytes_sent(), "asked": points_asked()}
+        known["beside"] = processes.beside("beside", 10 + processes.index())
         np.savez(Path(*folder) / f"{processes.index()}.npz", **known, **values)
         return
     me = processes.index()

@@ -9,23 +9,26 @@ from functools import cached_property
 
 import numpy as np
 
+from tessella.cells.budget import chosen, enough, joining_bytes
 from tessella.cells.device import DeviceFactors, device_factors
 from tessella.cells.factored import MAGNIFIED, FactoredCells
-from tessella.cells.gmres import Exchanged, chosen, enough, joining_bytes
+from tessella.cells.gmres import Exchanged
 from tessella.cells.joining import Order
+from tessella.cells.joins import Climb
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind, find_kinds
-from tessella.cells.leaves import Known, Mapped, map_kinds
-from tessella.cells.maps import Maps, distinct_members, times_all
+from tessella.cells.leaves import Known, Mapped, map_bytes, map_kinds
+from tessella.cells.maps import Distinct, distinct_members
 from tessella.cells.merging import Merged, merge
 from tessella.cells.pivoted import Pivoted
 from tessella.cells.shares import Tally, shared_units
 from tessella.cells.shelf import Shelf
+from tessella.cells.singles import Singles, check_finite
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
 from tessella.cells.tiled import spaces
-from tessella.cells.unknowns import Unknowns
+from tessella.cells.unknowns import Unknowns, projected
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes
@@ -232,39 +235,6 @@ class CellFactors(FactoredCells):
         return {name: np.sqrt(value) for name, value in squares.items()}
 
 
-def projected(
-    system: CellSystem,
-    spaces: Sequence[Space],
-    space_of: np.ndarray,
-    h: Sequence[Array],
-    several: tuple[int, ...],
-) -> Array:
-    """M^T h of every cell, (J, largest r), or (J, k, largest r) for several h."""
-    b = np.zeros((system.cells.count, *several, max(space.columns for space in spaces)))
-    for part, given in zip(system.asked, h, strict=True):
-        if not np.any(given):
-            continue
-        for number, space in enumerate(spaces):
-            if not space.filtered:
-                continue
-            mine = space_of[part.members] == number
-            if not mine.any():
-                continue
-            whole = bool(mine.all())
-            cells = part.members if whole else part.members[mine]
-            if part.alike:
-                made = times_all(given if whole else given[mine], part.common(space))
-                b[cells, ..., : space.columns] += made
-                continue
-            for (f, alpha), table in part.symbol.items():
-                c, right = (table, given) if whole else (table[mine], given[mine])
-                weighted = (c if right.ndim == 2 else c[:, None]) * right
-                own = slice(space.starts[f], space.starts[f + 1])
-                made = times_all(weighted, space.table(f, part.slot, alpha))
-                b[cells, ..., own] += made / space.units[f]
-    return b
-
-
 def factor_cells(
     system: CellSystem,
     rule: RRQR | Unfiltered,
@@ -335,42 +305,33 @@ def _factored(
     assert np.array_equal(plan.owners, system.cells.whose), "rows are stated by who has the cell"
     kinds = find_kinds(system, space_of, made, shelf is not None, mine)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-    axes = system.problem.domain.axes
-    waves = TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
-    with processes.in_unison("maps"):
-        mapped = map_kinds(kinds, system.asked, sigma, known, waves)
-        check_finite(system, mapped)
-    if shelf is not None:
-        _shelve(shelf, kinds, mapped, known)
-    if progress is not None:
-        progress(len(kinds), 2 * len(kinds), 1.0)
-    maps, which = _leaf_maps(plan, kinds, mapped)
-    distinct = distinct_members(plan, which)
-    note = ""
+    singles = Singles(plan, kinds)
+    distinct, maps, note = distinct_members(plan, singles.which), map_bytes(kinds, system.asked), ""
     if isinstance(solver, Exchange) and system.sums:
         raise ValueError(
             "integrals and measurements of the whole are solved for at the last join: use "
             "solver='merging', or leave it out"
         )
     if solver is None:
-        solver, note = chosen(plan, distinct, bool(system.sums))
-
-    def others(free: int) -> str:
-        made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in MANY)
-        return enough(plan, distinct, made, free)
-
-    with processes.in_unison("memory"):
-        require(
-            int(joining_bytes(plan, distinct, solver)),
-            f"joining {system.cells.count:,} subdomains by {solver.name}",
-            lambda free: f"use fewer subdomains or features, a lower trace_degree, {others(free)}",
-        )
+        solver, note = chosen(plan, distinct, maps, bool(system.sums))
+    _check_memory(system, plan, kinds, distinct, maps, solver)
+    with processes.in_unison("maps and joins"):
+        mapped = map_kinds(kinds, system.asked, sigma, known, _in_waves(system))
+        check_finite(system, mapped)
+        if shelf is not None:
+            _shelve(shelf, kinds, mapped, known)
+        if progress is not None:
+            progress(len(kinds), 2 * len(kinds), 1.0)
+        leaves = singles.maps(mapped)
+        climb = None if isinstance(solver, Exchange) else Climb(plan, leaves, distinct, shelf)
+        if climb is not None:
+            climb.below()
     joined: Merged | Exchanged
-    if isinstance(solver, Exchange):
-        joined = Exchanged(plan, solver, tuple(maps), tuple(distinct))
+    if climb is None:
+        assert isinstance(solver, Exchange)
+        joined = Exchanged(plan, solver, tuple(leaves), tuple(distinct))
     else:
-        weights = np.array([total.weight for total in system.sums])
-        joined = merge(plan, maps, distinct, weights, shelf)
+        joined = merge(climb, np.array([total.weight for total in system.sums]))
     again = sum(one is not None for one in known)
     sent = processes.sent_bytes() - begun
     worst = max((float(np.max(own.condition)) for own in mapped), default=1.0)
@@ -382,6 +343,40 @@ def _factored(
         system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped),
         shared_units(kinds), joined, tally,
     )  # fmt: skip
+
+
+def _in_waves(system: CellSystem) -> bool:
+    """Whether something is differentiated twice in time."""
+    axes = system.problem.domain.axes
+    return TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
+
+
+def _check_memory(
+    system: CellSystem,
+    plan: Order,
+    kinds: Sequence[Kind],
+    distinct: Sequence[Distinct],
+    maps: int,
+    solver: Merging | Exchange,
+) -> None:
+    """Refuse what will not fit in all processes, before any of it is made."""
+    columns = max((kind.space.columns for kind in kinds), default=0)
+    needed = maps + int(joining_bytes(plan, distinct, solver))
+    beside = processes.beside("needs", needed)
+
+    def remedy(free: int) -> str:
+        made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in MANY)
+        others = enough(plan, distinct, maps, made, free)
+        return f"use fewer subdomains or features, a lower trace_degree, {others}"
+
+    with processes.in_unison("memory"):
+        require(
+            needed,
+            f"mapping {len(kinds):,} distinct subdomains of {columns:,} columns and joining "
+            f"{system.cells.count:,} by {solver.name}",
+            remedy,
+            beside,
+        )
 
 
 def _tally(mapped: Sequence[Mapped], joined: Merged | Exchanged) -> tuple[int, int, int]:
@@ -398,41 +393,3 @@ def _shelve(
         for i, number in enumerate(own.numbers.tolist()):
             if kinds[number].name and known[number] is None:
                 shelf.put_cell(kinds[number].name, own.kept(i))
-
-
-def check_finite(system: CellSystem, mapped: Sequence[Mapped]) -> None:
-    """Refuse maps that are not, by the place of the first such cell."""
-    for own in mapped:
-        if not np.isfinite(own.T).all():
-            finite = np.isfinite(own.T.sum(axis=(1, 2)))[own.sharing.which]
-            place = system.cells.centres[own.cells[np.argmin(finite)]]
-            at = ", ".join(f"{c:.4g}" for c in place)
-            raise ValueError(
-                f"the subdomain around ({at}) cannot match incoming data (its map is not finite): "
-                f"check the coefficients there, or use coupling='overlap'"
-            )
-
-
-def _leaf_maps(
-    plan: Order, kinds: Sequence[Kind], mapped: Sequence[Mapped]
-) -> tuple[list[Maps | None], list[np.ndarray | None]]:
-    """The maps of all stages of single cells, and which of them each cell has."""
-    parts: dict[int, list[Mapped]] = {}
-    for own in mapped:
-        parts.setdefault(plan.places[int(own.cells[0])][0], []).append(own)
-    maps: list[Maps | None] = [None] * len(plan.stages)
-    which: list[np.ndarray | None] = [None] * len(plan.stages)
-    for stage, families in parts.items():
-        own_which = np.zeros(plan.stages[stage].count, dtype=np.int64)
-        start = 0
-        for own in families:
-            own_which[plan.place[own.cells, 1]] = start + own.sharing.which
-            start += len(own.numbers)
-        T, E = ([own.T for own in families], [own.E for own in families])
-        maps[stage] = Maps(
-            T[0] if len(T) == 1 else np.concatenate(T),
-            E[0] if len(E) == 1 else np.concatenate(E),
-            tuple(kinds[k].name for own in families for k in own.numbers.tolist()),
-        )
-        which[stage] = own_which
-    return maps, which

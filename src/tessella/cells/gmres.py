@@ -6,108 +6,19 @@ with the cells alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse
 
+from tessella.cells.budget import RESTART
 from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
-from tessella.cells.solvers import Exchange, Merging
-from tessella.cells.together import Teams
+from tessella.cells.solvers import Exchange
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
-from tessella.machine.memory import available_bytes, gib
-
-RATE = 1.5e10
-"""Flops per second that joins are counted on."""
-
-PATIENCE = 120.0
-"""Seconds up to which merging is preferred."""
-
-RESTART = 200
-"""Iterations after which GMRES begins anew."""
-
-
-def chosen(
-    order: Order, distinct: Sequence[Distinct], bound: bool
-) -> tuple[Merging | Exchange, str]:
-    """Merging if its predicted memory and time fit, else an iteration; and the prediction in words.
-    Sums and open ports (`bound`) can only be merged."""
-    me, teams = processes.index(), Teams(order).members
-    flops = [
-        len(distinct[i].pairs) * stage.flops / len(teams[i])
-        for i, stage in enumerate(order.stages)
-        if stage.cells is None and me in teams[i]
-    ]
-    seconds = sum(flops) / RATE
-    size = joining_bytes(order, distinct, Merging())
-    filled = size / (0.6 * available_bytes())
-    seconds, size, filled = processes.largest_each("plan", seconds, size, filled)
-    plan = f"about {gib(int(size))} and {seconds:.1g} s"
-    if bound or (filled < 1 and seconds < PATIENCE):
-        return Merging(), f"direct: {plan}"
-    return Exchange(), f"iterative, because merging would need {plan}"
-
-
-def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | Exchange) -> float:
-    """What joining takes beside the maps of the cells: the maps of all groups, or the vectors that
-    GMRES keeps."""
-    if isinstance(solver, Exchange):
-        return 8.0 * order.size * (min(RESTART, solver.max_iterations, order.size) + VECTORS)
-    counts = [len(own.pairs) for own in distinct]
-    return 8.0 * _numbers(order, counts, processes.index()) + _above(order)
-
-
-def _numbers(order: Order, counts: Sequence[float], owner: int) -> float:
-    """Numbers that one process has while it makes so many joins of every stage: what they leave for
-    right-hand sides, and the most in maps of groups that are there at once, a level's and those of
-    lower ones that are still to be joined."""
-    stages, left, most = order.stages, 0.0, 0.0
-    there: dict[int, float] = {}
-    for k, level in enumerate(order.levels):
-        for i in level:
-            if stages[i].owner == owner:
-                there[i], kept = (counts[i] * n for n in stages[i].numbers_left)
-                left += kept
-        most = max(most, sum(there.values()))
-        there = {i: size for i, size in there.items() if order.joined_by.get(i, k) > k}
-    return left + most
-
-
-def enough(order: Order, distinct: Sequence[Distinct], others: Iterable[Order], free: int) -> str:
-    """How many processes would have enough memory for merging, in words; `others` are the orders of
-    joins of ever more of them."""
-    me, joins = processes.index(), [i for i, s in enumerate(order.stages) if s.cells is None]
-    own = [(order.stages[i], len(distinct[i].pairs)) for i in joins if order.stages[i].owner == me]
-    every = sum(s.count * s.bytes for s, _ in own)
-    share = sum(n * s.bytes for s, n in own) / every if every else 1.0
-    for one in others:
-        counts = [share * stage.count for stage in one.stages]
-        owners = {stage.owner for stage in one.stages if stage.cells is None}
-        if len(owners) < processes.number() or len(owners) == len(order.places):
-            continue
-        if 8.0 * max(_numbers(one, counts, owner) for owner in owners) + _above(one) < free:
-            return f"or take {len(owners)} processes with as much memory each"
-    return "or use solver='exchange'"
-
-
-def _above(order: Order) -> float:
-    """Bytes that a process works with at most while several make a join together."""
-    return max((_at_work(order, i) for i in order.above), default=0.0)
-
-
-def _at_work(order: Order, i: int) -> float:
-    """Bytes of the columns that a process works with while several make a join together."""
-    stage, at = order.stages[i], order.stages[i].numbers
-    m, n = len(at.a3_in), len(at.b3_in)
-    return 8.0 * (sum(stage.sizes.given) + 2 * (m + n)) * (m + n)
-
-
-VECTORS = 8
-"""Beside those it keeps: of the right-hand side, of the solution and of one exchange."""
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from tessella.cells.maps import Distinct, Maps, runs
 from tessella.cells.shelf import Shelf
 from tessella.cells.stage import Arrangement, Stage
 from tessella.linalg.lapack import invert
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.threads import in_parallel
 
@@ -171,7 +172,8 @@ def _make(work: tuple[Making, slice]) -> None:
 
 
 class Climb:
-    """Maps and joins on their way up a tree."""
+    """Maps and joins on their way up a tree; `leaves` are the maps of the stages of single
+    cells."""
 
     def __init__(
         self,
@@ -181,12 +183,21 @@ class Climb:
         shelf: Shelf | None,
     ) -> None:
         self.order, self.distinct, self.shelf, self.reused = order, distinct, shelf, 0
+        self.leaves = leaves
         self.maps = {i: own for i, own in enumerate(leaves) if own is not None}
         self.joins: list[Join | None] = [None] * len(order.stages)
         pairs = [(s.left, s.right) for s in order.stages if s.cells is None]
         self.uses = Counter(child for pair in pairs for child in pair)
 
-    def join(self, level: Sequence[int]) -> None:
+    def below(self) -> Climb:
+        """All joins of cells that one process has, made by it alone; but for the very last one."""
+        stages, me = self.order.stages, processes.index()
+        mine = {i for i, stage in enumerate(stages) if stage.owner == me} - self.order.above
+        for level in self.order.levels[:-1]:
+            self._join([i for i in level if i in mine])
+        return self
+
+    def _join(self, level: Sequence[int]) -> None:
         """Stages whose children are all there, at once."""
         stages, maps, distinct = self.order.stages, self.maps, self.distinct
         sizes = [(distinct[i].count, *stages[i].numbers_left) for i in level]

@@ -29,10 +29,8 @@ from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
 from tessella.linalg.lapack import add_gramians, cholesky, solve_cholesky
-from tessella.machine import processes
 from tessella.machine.arrays import Array
-from tessella.machine.memory import require
-from tessella.machine.threads import CORES, in_parallel
+from tessella.machine.threads import in_parallel
 
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
@@ -41,8 +39,9 @@ BATCH = 1 << 21
 """Bytes of rows that are made and multiplied together: what a core has at hand."""
 
 
-PIECES = 6
-"""So many pieces at least for every core, lest some wait for the last one."""
+PIECES = 12
+"""About so many at least, lest cores wait for the last one; not by the number of cores, on which no
+rounding should depend."""
 
 
 Known = Factor | Fit | None
@@ -65,27 +64,17 @@ def map_kinds(
     groups: dict[object, list[int]] = {}
     alone: list[int] = []
     for i, kind in enumerate(kinds):
-        if kind.own is None and kind.space.filtered and not isinstance(known[i], Fit):
+        if _plain(kind) and not isinstance(known[i], Fit):
             groups.setdefault((id(kind.space), *_places(kind)), []).append(i)
         else:
             alone.append(i)
-    needed = sum(len(group) * _bytes(kinds[group[0]]) for group in groups.values())
-    needed += sum(_bytes(kinds[i]) for i in alone)
-    require(
-        needed,
-        f"{len(kinds):,} distinct subdomains of {kinds[0].space.columns:,} columns",
-        lambda free: (
-            f"use fewer features or subdomains, a lower trace_degree, or take "
-            f"{math.ceil(processes.number() * needed / max(free, 1))} processes with as much memory"
-        ),
-    )
     shared = _Shared(asked)
     shared.prepare([kinds[group[0]] for group in groups.values()])
     making = [_Making(kinds, group, known, shared) for group in _families(kinds, groups.values())]
     block = Block(sum(own.size for own in making))
     for own in making:
         own.begin(block)
-    most = math.ceil(sum(own is None for own in known) / (PIECES * CORES))
+    most = math.ceil(sum(own is None for own in known) / PIECES)
     work = [(own, piece) for own in making for piece in own.pieces(most)]
     in_parallel(_make, work, sum(own.flops for own in making))
     found: list[Mapped] = []
@@ -117,11 +106,23 @@ def _families(kinds: Sequence[Kind], groups: Iterable[list[int]]) -> list[list[i
     return [*found, *lonely.values()]
 
 
-def _bytes(kind: Kind) -> int:
-    """Of a kind's factor and map."""
-    r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
-    taken, given = (sum(port.widths[k] for port in kind.ports) for k in (0, 1))
-    return 8 * (r * r + r * (taken + given) + taken * given)
+def map_bytes(kinds: Sequence[Kind], asked: Sequence[Asked]) -> int:
+    """Of the factors and maps of some kinds, those that are filtered by themselves with their
+    rows; a map is there twice where those of a stage are put in order."""
+    size = 0
+    for kind in kinds:
+        r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
+        taken, given = (sum(port.widths[k] for port in kind.ports) for k in (0, 1))
+        factor = r * r
+        if not _plain(kind):
+            factor = r * (2 * r + taken + sum(len(asked[n].slot) for n, _ in kind.asked))
+        size += factor + r * (taken + given) + 2 * taken * given
+    return 8 * size
+
+
+def _plain(kind: Kind) -> bool:
+    """Whether its features were filtered once for all cells, and are all it has."""
+    return kind.own is None and kind.space.filtered
 
 
 def _make(work: tuple[_Making, slice]) -> None:

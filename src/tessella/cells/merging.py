@@ -15,7 +15,6 @@ import numpy as np
 from tessella.cells.joining import Order
 from tessella.cells.joins import Climb, Join
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
-from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Merging
 from tessella.cells.stage import Stage
 from tessella.cells.together import Together
@@ -336,21 +335,9 @@ def _norms(parts: Sequence[Array | None], several: tuple[int, ...]) -> Array:
     return np.sqrt(processes.total("norms", own))
 
 
-def merge(
-    order: Order,
-    leaves: Sequence[Maps | None],
-    distinct: Sequence[Distinct],
-    weights: Array,
-    shelf: Shelf | None = None,
-) -> Merged:
-    """Join everything; `leaves` are the maps of the stages of single cells."""
-    climb = Climb(order, leaves, distinct, shelf)
-    mine = {i for i, stage in enumerate(order.stages) if stage.owner == processes.index()}
-    below = mine - order.above
-    with processes.in_unison("joins"):
-        for level in order.levels[:-1]:
-            climb.join([i for i in level if i in below])
-    whole, last = None, order.stages[-1]
+def merge(climb: Climb, weights: Array) -> Merged:
+    """Join what has been joined below up to the whole."""
+    order, distinct, whole, last = climb.order, climb.distinct, None, climb.order.stages[-1]
     if order.above:
         together = Together(order, climb.maps, len(weights))
         climb.maps.clear()
@@ -365,6 +352,6 @@ def merge(
         whole = join_last(halves, halves.B33 @ halves.A33, weights)
     loose = processes.agreed("whole", float(whole is not None and whole.undetermined))
     return Merged(
-        order, tuple(leaves), tuple(distinct), tuple(climb.joins), whole, bool(loose),
+        order, tuple(climb.leaves), tuple(distinct), tuple(climb.joins), whole, bool(loose),
         climb.reused,
     )  # fmt: skip

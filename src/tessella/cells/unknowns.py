@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -179,3 +179,36 @@ class Unknowns:
         for i in np.flatnonzero(enriching.reached[cells]).tolist():
             for alpha, c in table.items():
                 found[i] += c[i] * (enriching.values(field, x[i], alpha) @ a[i])
+
+
+def projected(
+    system: CellSystem,
+    spaces: Sequence[Space],
+    space_of: np.ndarray,
+    h: Sequence[Array],
+    several: tuple[int, ...],
+) -> Array:
+    """M^T h of every cell, (J, largest r), or (J, k, largest r) for several h."""
+    b = np.zeros((system.cells.count, *several, max(space.columns for space in spaces)))
+    for part, given in zip(system.asked, h, strict=True):
+        if not np.any(given):
+            continue
+        for number, space in enumerate(spaces):
+            if not space.filtered:
+                continue
+            mine = space_of[part.members] == number
+            if not mine.any():
+                continue
+            whole = bool(mine.all())
+            cells = part.members if whole else part.members[mine]
+            if part.alike:
+                made = times_all(given if whole else given[mine], part.common(space))
+                b[cells, ..., : space.columns] += made
+                continue
+            for (f, alpha), table in part.symbol.items():
+                c, right = (table, given) if whole else (table[mine], given[mine])
+                weighted = (c if right.ndim == 2 else c[:, None]) * right
+                own = slice(space.starts[f], space.starts[f + 1])
+                made = times_all(weighted, space.table(f, part.slot, alpha))
+                b[cells, ..., own] += made / space.units[f]
+    return b

@@ -32,17 +32,18 @@ def limited(most: int) -> Iterator[None]:
         _LIMIT.reset(token)
 
 
-def available_bytes() -> int:
-    """Free memory on the device the arrays live on, at most what `limited` allows."""
-    limit = _LIMIT.get()
-    return _free() if limit is None else min(limit, _free())
+def available_bytes(beside: int = 0) -> int:
+    """Free memory on the device the arrays live on, at most what `limited` allows; `beside` is what
+    other processes on this machine are about to take."""
+    limit, free = _LIMIT.get(), _free(beside)
+    return free if limit is None else min(limit, free)
 
 
-def _free() -> int:
+def _free(beside: int) -> int:
     statistics = device().memory_stats() or {}
     if "bytes_limit" in statistics:
         return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
-    bounds = (_read_lately(time.monotonic()), _of_the_process())
+    bounds = (_read_lately(time.monotonic()) - beside, _of_the_process())
     return max(0, min(bound for bound in bounds if bound is not None))
 
 
@@ -157,10 +158,10 @@ ALLOCATE, EXHAUSTED = "Unable to allocate", "RESOURCE_EXHAUSTED"
 """How NumPy and XLA say so."""
 
 
-def require(needed: int, what: str, remedy: str | Callable[[int], str]) -> None:
-    """Raise MemoryError with figures and a remedy if `needed` bytes are not free; the remedy may be
-    a function of those that are."""
-    free = available_bytes()
+def require(needed: int, what: str, remedy: str | Callable[[int], str], beside: int = 0) -> None:
+    """Raise MemoryError with figures and a remedy if `needed` bytes are not free (see
+    `available_bytes`); the remedy may be a function of those that are."""
+    free = available_bytes(beside)
     if needed > free:
         remedy = remedy if isinstance(remedy, str) else remedy(free)
         raise MemoryError(f"{what} needs about {gib(needed)}, but {gib(free)} are free: {remedy}")

@@ -14,9 +14,9 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
 from threading import Lock
@@ -68,28 +68,31 @@ class _Shared(Generic[T, R]):
         self.function, self.items = function, items
         self.found: list[R | None] = [None] * len(items)
         self.left = deque(range(len(items)))
+        self.errors: dict[int, Exception] = {}
 
     def take(self) -> None:
-        try:
-            while True:
-                try:
-                    i = self.left.popleft()
-                except IndexError:
-                    return
+        while True:
+            try:
+                i = self.left.popleft()
+            except IndexError:
+                return
+            try:
                 self.found[i] = self.function(self.items[i])
-        except BaseException:
-            self.left.clear()
-            raise
+            except Exception as error:
+                self.errors[i] = error
+                self.left.clear()
 
     def done(self, helpers: int) -> list[R]:
-        helping = [_helpers().submit(self.take) for _ in range(helpers)]
+        helping: list[Future[None]] = []
         try:
+            for _ in range(helpers):
+                helping.append(_helpers().submit(copy_context().run, self.take))
             self.take()
         finally:
-            late = [own for own in helping if not own.cancel()]
-            wait(late)
-        for own in late:
-            own.result()
+            self.left.clear()
+            wait([own for own in helping if not own.cancel()])
+        if self.errors:
+            raise self.errors[min(self.errors)]
         return cast(list[R], self.found)
 
 
