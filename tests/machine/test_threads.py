@@ -175,6 +175,15 @@ def test_of_several_errors_the_first_item_s_is_raised(monkeypatch):
         in_parallel(fail, range(2))
 
 
+def test_without_a_thread_to_be_had_the_caller_does_all(monkeypatch):
+    """As at the end of the interpreter, or where processes may not have more."""
+    monkeypatch.setattr(threads, "CORES", 2)
+    over = ThreadPoolExecutor(1)
+    over.shutdown()
+    monkeypatch.setattr(threads, "_helpers", lambda: over)
+    assert in_parallel(lambda i: i * i, range(5)) == [0, 1, 4, 9, 16]
+
+
 def test_a_forked_process_has_helpers_of_its_own(monkeypatch):
     monkeypatch.setattr(threads, "CORES", 2)
     in_parallel(lambda i: time.sleep(0.01), range(4))

@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
@@ -85,8 +85,9 @@ class _Shared(Generic[T, R]):
     def done(self, helpers: int) -> list[R]:
         helping: list[Future[None]] = []
         try:
-            for _ in range(helpers):
-                helping.append(_helpers().submit(copy_context().run, self.take))
+            with suppress(RuntimeError):  # no thread to be had: then without
+                for _ in range(helpers):
+                    helping.append(_helpers().submit(copy_context().run, self.take))
             self.take()
         finally:
             self.left.clear()
