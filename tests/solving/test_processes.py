@@ -195,6 +195,27 @@ def solved():
     }
 
 
+def apart():
+    """Pieces that touch nowhere: some joins close no ports."""
+    domain = ts.Box(x=(0, 1), y=(0, 1)) | ts.Box(x=(1.5, 2), y=(0, 1)) | ts.Box(x=(3, 4), y=(0, 1))
+    problem = ts.Problem(domain, ts.Equation(-ts.Laplacian(), source), [ts.Dirichlet(0.0)])
+    return ts.solve(problem, subdomains=(8, 2), estimate=False, **CELLS)(AT)
+
+
+def joined_together():
+    """What joins of several processes are asked for."""
+    factored = ts.factor(varying(), subdomains=(7, 6), **CELLS)
+    return {
+        "merged": factored.solve()(AT),
+        "several": np.stack([np.asarray(u(AT)) for u in factored.solve(rhs=[1.0, source])]),
+        "sums": ts.solve(closed(), subdomains=4, estimate=False, **CELLS)(AT),
+        "transposed": back(varying()),
+        "transposed sums": back(closed()),
+        "apart": apart(),
+        "growth": processes.largest("growth", factored.ready.joined.growth),
+    }
+
+
 def in_parts(file):
     """A solution of which each process has a part: called with the same points, and with points of
     each one's own; saved, and loaded again. A save that fails in one of them leaves what was
@@ -266,6 +287,17 @@ def test_two_processes_find_what_one_does(tmp_path, capfd):
     np.testing.assert_allclose(ts.load(tmp_path / "u")(AT), alone["merged"], rtol=0, atol=1e-12)
 
 
+def test_four_processes_make_joins_together(tmp_path, capfd):
+    assert run(4, "join", tmp_path) == 0, capfd.readouterr().err
+    alone = joined_together()
+    with np.load(tmp_path / "3.npz") as found:
+        for name, value in alone.items():
+            apart = np.max(np.abs(found[name] - value)) / np.max(np.abs(value))
+            assert apart < (1e-12 if name != "growth" else 0.5), name
+        foretold, counted = found["bytes"]
+        np.testing.assert_allclose(counted, foretold, rtol=0.1)
+
+
 def test_a_killed_process_ends_the_other_and_is_named(tmp_path, capfd):
     """Before that they state different problems, which both notice and survive; what they had
     finished until then another one goes on from."""
@@ -292,6 +324,9 @@ def main(what, *folder):
         np.savez(Path(*folder) / f"{processes.index()}.npz", **known, **values)
         return
     me = processes.index()
+    if what == "join":
+        np.savez(Path(*folder) / f"{me}.npz", bytes=bytes_sent(), **joined_together())
+        return
     for problem, cells in differing(me):
         try:
             ts.solve(problem, subdomains=cells, **CELLS)

@@ -13,7 +13,7 @@ and 2 the other ports of A and of B, exchange in_A3 = out_B3 and in_B3 = out_A3,
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import NamedTuple
@@ -44,6 +44,27 @@ class Join(NamedTuple):
     A13: Array
     B23: Array
     E3: Array
+
+    @property
+    def bytes(self) -> int:
+        return sum(x.nbytes for x in self)
+
+    @property
+    def inverse(self) -> Array:
+        """D^-1."""
+        return self.K[:, : self.A13.shape[2], self.B23.shape[2] :]
+
+    def closed(self, given: Array, times: Times) -> Array:
+        """K given."""
+        return times(self.K, given)
+
+    def closed_back(self, x: Array, times: Times) -> Array:
+        """K^T x."""
+        return times(self.K.transpose(0, 2, 1), x)
+
+
+Times = Callable[[Array, Array], Array]
+"""Of a stage: matrices of its distinct pairs times vectors of all its members."""
 
 
 class Joined(NamedTuple):

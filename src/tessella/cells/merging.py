@@ -17,7 +17,7 @@ from tessella.cells.joins import Climb, Join
 from tessella.cells.maps import Distinct, Maps, gathered_outputs, put, taken_from
 from tessella.cells.solvers import Merging
 from tessella.cells.stage import Stage
-from tessella.cells.together import Together
+from tessella.cells.together import JoinedTogether, Together
 from tessella.cells.whole import Halves, Whole, join_last
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
@@ -35,15 +35,18 @@ class Merged:
             those of other processes
     whole   the last one, which process 0 has
     reused  joins that an earlier solve had made
+    growth  the largest number in the inverse of an exchange: by so much a group of cells that is
+            nearly resonant magnifies rounding errors
     """
 
     order: Order
     leaves: tuple[Maps | None, ...]
     distinct: tuple[Distinct, ...]
-    joins: tuple[Join | None, ...]
+    joins: tuple[Join | JoinedTogether | None, ...]
     whole: Whole | None
     undetermined: bool
     reused: int
+    growth: float
 
     solver: ClassVar[Merging] = Merging()
 
@@ -51,19 +54,7 @@ class Merged:
     def bytes(self) -> int:
         """Of what right-hand sides need."""
         last = 0 if self.whole is None else self.whole.rows.nbytes
-        return last + sum(x.nbytes for join in self.joins if join is not None for x in join)
-
-    @property
-    def growth(self) -> float:
-        """The largest number in the inverse of an exchange: by so much a group of cells that is
-        nearly resonant magnifies rounding errors."""
-        largest = 1.0
-        for stage, join in zip(self.order.stages, self.joins, strict=True):
-            if join is not None and join.K.size:
-                m, n = len(stage.numbers.a3_in), len(stage.numbers.b3_in)
-                inverse = join.K[:, :m, n:]
-                largest = max(largest, float(np.abs(inverse).max())) if inverse.size else largest
-        return largest
+        return last + sum(join.bytes for join in self.joins if join is not None)
 
     def solve(
         self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
@@ -172,7 +163,7 @@ class Merged:
                     passing[i], total = given[..., :closed], total[0]
                     break
                 times, m, o1 = self.distinct[i].times, join.A13.shape[2], join.A13.shape[1]
-                x = times(join.K, given[..., :closed])
+                x = join.closed(given[..., :closed], times)
                 outs[i] = given[..., closed:]
                 outs[i][..., :o1] += times(join.A13, x[..., :m])
                 outs[i][..., o1:] += times(join.B23, x[..., m:])
@@ -258,7 +249,7 @@ class Merged:
                 x = passing[i] + np.concatenate([a, b], axis=-1)
                 if values.size:
                     x += times(join.E3.transpose(0, 2, 1), parts[i])
-                closed = times(join.K.transpose(0, 2, 1), x)
+                closed = join.closed_back(x, times)
             every = np.zeros((*closed.shape[:-1], len(stage.given_order)))
             rest = every.shape[-1] - closed.shape[-1] if join is None else 0
             outer = np.zeros((*closed.shape[:-1], rest)) if join is None else given[i]
@@ -338,12 +329,15 @@ def _norms(parts: Sequence[Array | None], several: tuple[int, ...]) -> Array:
 def merge(climb: Climb, weights: Array) -> Merged:
     """Join what has been joined below up to the whole."""
     order, distinct, whole, last = climb.order, climb.distinct, None, climb.order.stages[-1]
+    joins: list[Join | JoinedTogether | None] = [*climb.joins]
+    growth = max([1.0, *(_largest(join.inverse) for join in climb.joins if join is not None)])
     if order.above:
         together = Together(order, climb.maps, len(weights))
         climb.maps.clear()
         for i in sorted(order.above)[:-1]:
             if together.mine(i):
-                climb.joins[i] = together.join(i)
+                joins[i] = together.join(i)
+        growth = max(growth, together.growth)
         top = together.last() if together.mine(len(order.stages) - 1) else None
         whole = None if top is None else join_last(*top, weights)
     elif last.owner == processes.index():
@@ -352,6 +346,10 @@ def merge(climb: Climb, weights: Array) -> Merged:
         whole = join_last(halves, halves.B33 @ halves.A33, weights)
     loose = processes.agreed("whole", float(whole is not None and whole.undetermined))
     return Merged(
-        order, tuple(climb.leaves), tuple(distinct), tuple(climb.joins), whole, bool(loose),
-        climb.reused,
+        order, tuple(climb.leaves), tuple(distinct), tuple(joins), whole, bool(loose),
+        climb.reused, growth,
     )  # fmt: skip
+
+
+def _largest(x: Array) -> float:
+    return float(np.abs(x).max(initial=0.0))

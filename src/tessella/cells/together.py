@@ -6,7 +6,8 @@ closed ports, and those that stay outside are dealt out evenly; then each makes 
 
     D = I - B33 A33,     D^-1 (B33 A31, B32),     and of the map that is left.
 
-Only D itself is factored by everybody. What right-hand sides need goes to the stage's owner.
+Only D itself is factored by everybody; so K (see `joins`) is not formed, but applied by its parts.
+What right-hand sides need beside them goes to the stage's owner.
 """
 
 from __future__ import annotations
@@ -14,12 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
+from scipy.linalg import lapack
 
 from tessella.cells.joining import Order
-from tessella.cells.joins import Join
-from tessella.cells.maps import Maps
+from tessella.cells.joins import Times
+from tessella.cells.maps import Maps, flat
 from tessella.cells.whole import Halves
 from tessella.machine import processes
 from tessella.machine.arrays import Array
@@ -81,12 +84,70 @@ def part_of(count: int, team: Sequence[int], process: int) -> slice:
     return slice(int(mine[0]), int(mine[-1]) + 1) if len(mine) else slice(0, 0)
 
 
+class Factored(NamedTuple):
+    """LU of a matrix, which may have no rows."""
+
+    lu: Array
+    pivots: np.ndarray
+
+    @staticmethod
+    def of(D: Array) -> Factored:
+        if not D.size:
+            return Factored(D, np.zeros(0, dtype=np.int32))
+        lu, pivots, singular = lapack.dgetrf(D)
+        if singular:
+            raise np.linalg.LinAlgError("Singular matrix")
+        return Factored(lu, pivots)
+
+    def solved(self, right: Array, transposed: bool = False) -> Array:
+        """D^-1 of columns, or D^-T."""
+        if not right.size:
+            return right
+        return np.asarray(lapack.dgetrs(*self, right, trans=int(transposed))[0])
+
+
+@dataclass(frozen=True, eq=False)
+class JoinedTogether:
+    """What such a join leaves for right-hand sides, like a `Join` of one pair; K by LU of D, A33
+    and B33."""
+
+    D: Factored
+    A33: Array
+    B33: Array
+    S: Array
+    A13: Array
+    B23: Array
+    E3: Array
+
+    @property
+    def bytes(self) -> int:
+        kept = (self.D.lu, self.A33, self.B33, self.S, self.A13, self.B23, self.E3)
+        return sum(x.nbytes for x in kept)
+
+    def closed(self, given: Array, times: Times) -> Array:
+        """K given."""
+        a, b = given[..., : len(self.A33)], given[..., len(self.A33) :]
+        x = self._rows(b + a @ self.B33.T)
+        return np.concatenate([x, a + x @ self.A33.T], axis=-1)
+
+    def closed_back(self, x: Array, times: Times) -> Array:
+        """K^T x."""
+        a, b = x[..., : len(self.B33)], x[..., len(self.B33) :]
+        right = self._rows(a + b @ self.A33, transposed=True)
+        return np.concatenate([b + right @ self.B33, right], axis=-1)
+
+    def _rows(self, right: Array, transposed: bool = False) -> Array:
+        found = self.D.solved(flat(right).T, transposed)
+        return np.ascontiguousarray(found.T).reshape(right.shape)
+
+
 class Together:
-    """The joins above on their way; every process has its share."""
+    """The joins above on their way; every process has its share. `growth` is the largest number in
+    what it has of all D^-1."""
 
     def __init__(self, order: Order, maps: Mapping[int, Maps], sums: int) -> None:
         self.teams, self.me, self.sums = Teams(order), processes.index(), sums
-        self.order = order
+        self.order, self.growth = order, 1.0
         self.shares: dict[int, Array] = {}
         below = {c for i in order.above for c in (order.stages[i].left, order.stages[i].right)}
         for i in below - order.above:
@@ -118,33 +179,35 @@ class Together:
             found[:, whose == process] = part
         return found
 
-    def join(self, i: int) -> Join | None:
+    def join(self, i: int) -> JoinedTogether | None:
         """One join; what right-hand sides need is the owner's."""
-        stage, team = self.order.stages[i], self.teams.members[i]
+        stage = self.order.stages[i]
         at, wanted = stage.numbers, self.teams.wanted(i)
         A, B = self._columns(stage.left, wanted[0]), self._columns(stage.right, wanted[1])
         m, n = len(at.a3_in), len(at.b3_in)
         A33, A13, B33, B23 = A[at.a3_out, :m], A[at.a1_out, :m], B[at.b3_out, :n], B[at.b2_out, :n]
         A31, B32 = A[at.a3_out, m:], B[at.b3_out, n:]
-        D = self._exchange(i, A33, B33)
-        mine = part_of(n + m, team, self.me)
-        given = np.concatenate([B33, np.eye(m)], axis=1)[:, mine]
-        k, n1 = given.shape[1], A31.shape[1]
-        x = np.linalg.solve(D, np.concatenate([given, B33 @ A31, B32], axis=1))
+        D = Factored.of(self._exchange(i, A33, B33))
+        mine = np.eye(m)[:, self.teams.part(i, self.me)]
+        k, n1 = mine.shape[1], A31.shape[1]
+        x = D.solved(np.concatenate([mine, B33 @ A31, B32], axis=1))
+        self.growth = max(self.growth, float(np.abs(x[:, :k]).max(initial=0.0)))
+        x = np.ascontiguousarray(x[:, k:])
         y = A33 @ x
-        y[:, :k] += np.eye(n, n + m)[:, mine]
-        y[:, k : k + n1] += A31
-        KS = np.concatenate([x, y])
+        y[:, :n1] += A31
+        S = np.concatenate([x, y])
         assert stage.children is not None
         o1, (ga, gb) = len(at.a1_out), (sum(own.given) for own in stage.children)
-        S = KS[:, k:]
-        rows = np.concatenate([A13 @ S[:m], B23 @ S[m:], A[ga:, :m] @ S[:m] + B[gb:, :n] @ S[m:]])
+        rows = np.concatenate([A13 @ x, B23 @ y, A[ga:, :m] @ x + B[gb:, :n] @ y])
         rows[:o1, :n1] += A[at.a1_out, m:]
         rows[o1 : len(rows) - self.sums, n1:] += B[at.b2_out, n:]
         rows[len(rows) - self.sums :] += np.concatenate([A[ga:, m:], B[gb:, n:]], axis=1)
         self.shares[i] = rows
         E3 = np.concatenate([A[ga:, :m], B[gb:, :n]], axis=1)
-        return self._kept(i, KS, Join(KS, KS, A13[None], B23[None], E3[None]))
+        every = self._kept(i, S)
+        if every is None:
+            return None
+        return JoinedTogether(D, A33, B33, every[None], A13[None], B23[None], E3[None])
 
     def _exchange(self, i: int, A33: Array, B33: Array) -> Array:
         """D, of which every process makes some columns."""
@@ -155,19 +218,14 @@ class Together:
         every = processes.exchanged("D", team, dict.fromkeys(_others(team), own), _others(team))
         return np.concatenate([{**every, self.me: own}[p] for p in team], axis=1)
 
-    def _kept(self, i: int, own: Array, join: Join) -> Join | None:
-        """K and S of all processes at the owner."""
+    def _kept(self, i: int, own: Array) -> Array | None:
+        """S of all processes at the owner."""
         stage, team = self.order.stages[i], self.teams.members[i]
         if stage.owner != self.me:
             processes.send(stage.owner, "join", own)
             return None
         every = {p: processes.receive(p, "join")[0] for p in _others(team)} | {self.me: own}
-        m, n = len(stage.numbers.a3_in), len(stage.numbers.b3_in)
-        widths = {p: part_of(n + m, team, p) for p in team}
-        sizes = {p: own.stop - own.start for p, own in widths.items()}
-        K = np.concatenate([every[p][:, : sizes[p]] for p in team], axis=1)
-        S = np.concatenate([every[p][:, sizes[p] :] for p in team], axis=1)
-        return join._replace(K=K[None], S=S[None])
+        return np.concatenate([every[p] for p in team], axis=1)
 
     def last(self) -> tuple[Halves, Array] | None:
         """Of the very last join the maps of both halves, and B33 A33, which all make together; the

@@ -8,7 +8,7 @@ import numpy as np
 
 from tessella.cells.joining import Order
 from tessella.cells.jumps import across
-from tessella.cells.together import Teams, part_of
+from tessella.cells.together import Teams
 
 
 class Traffic(NamedTuple):
@@ -45,13 +45,11 @@ def _joined(teams: Teams, i: int, sums: int) -> int:
     for child, wanted in zip((stage.left, stage.right), teams.wanted(i), strict=True):
         moved = sum(int(np.sum(teams.holders(child)[c] != p)) for p, c in wanted.items())
         dealt += moved * (sum(teams.order.stages[child].sizes.given) + sums)
-    others = [p for p in team if p != stage.owner]
-    own = sum(_length(teams.part(i, p)) for p in others)
     if i == len(teams.order.stages) - 1:
-        return dealt + m * own
+        others = [p for p in team if p != stage.owner]
+        return dealt + m * sum(_length(teams.part(i, p)) for p in others)
     outside = int(np.sum(teams.holders(i) != stage.owner))
-    kept = outside + sum(_length(part_of(n + m, team, p)) for p in others)
-    return dealt + (len(team) - 1) * m * m + (n + m) * kept
+    return dealt + (len(team) - 1) * m * m + (n + m) * outside
 
 
 def _length(part: slice) -> int:
