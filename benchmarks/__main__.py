@@ -71,6 +71,7 @@ BENCHMARKS = {
     "gallery_nonlinear": nonlinear.gallery_nonlinear,
     "scaling": scaling.scaling,
     "scaling_3d": scaling.scaling_3d,
+    "operations": scaling.operations,
     "read_once": solvers.read_once,
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
     "large_paper": large.large_paper,

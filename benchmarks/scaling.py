@@ -18,6 +18,9 @@ import numpy as np
 import tessella as ts
 from benchmarks.harness import save, table
 from tessella.cells.factors import CellFactors
+from tessella.cells.joining import Order
+from tessella.cells.stage import Stage
+from tessella.cells.together import Teams
 from tessella.cells.traffic import traffic
 from tessella.machine import processes
 from tessella.machine.launch import launch
@@ -170,6 +173,61 @@ def scaling() -> None:
 def scaling_3d() -> None:
     """The same in space."""
     save("scaling_3d", weak(SIZE_3D, (1, 2, 4, 8, 16)))
+
+
+def operations() -> None:
+    """Of what one block alone takes, which part of its time a process spends on as much, counted in
+    operations: joins of what several have made by one of them, or together as they are."""
+    rows = []
+    for dimension, edge, features in (SIZES[0], SIZE_3D):
+        alone = 0.0
+        for number in (1, 2, 4, 8, 16):
+            blocks = blocks_of(number, dimension)
+            factored = ts.factor(
+                problem(blocks), coupling="interfaces", features=features,
+                subdomains=tuple(edge * n for n in blocks),
+            )  # fmt: skip
+            assert isinstance(factored.ready, CellFactors)
+            counted = counted_operations(factored.ready, number)
+            alone = alone or counted[0]
+            found = dict(zip(("by one", "together"), (alone / n for n in counted), strict=True))
+            rows.append({"dimension": dimension, "processes": number, **found})
+    table("efficiency by operations", rows)
+    save("operations", rows)
+
+
+def counted_operations(ready: CellFactors, number: int) -> tuple[float, float]:
+    """Of the slowest of so many processes, if joins above are made by one or together."""
+    system, stages = ready.system, (plan := _order(ready, number)).stages
+    own, teams, by_one = np.zeros(number), Teams(plan).members, 0.0
+    for kind in ready.kinds:
+        r, taken = kind.space.columns, sum(port.widths[0] for port in kind.ports)
+        rows = taken + sum(len(system.asked[n].slot) for n, _ in kind.asked)
+        each = rows * r**2 + r**3 / 3 + 2 * r**2 * taken + 2 * r * taken**2
+        np.add.at(own, plan.owners[kind.members], each)
+    for i, stage in enumerate(stages[:-1]):
+        if stage.cells is None and i not in plan.above:
+            own[stage.owner] += stage.count * stage.flops
+    together = own.copy()
+    for level in plan.levels:
+        above = [i for i in level if i in plan.above or i == len(stages) - 1]
+        by_one += max((sum(_join_operations(stages[i], 1)) for i in above), default=0.0)
+        for i in above:
+            every, shared = _join_operations(stages[i], len(teams[i]))
+            together[list(teams[i])] += every + shared
+    return own.max() + by_one, together.max()
+
+
+def _order(ready: CellFactors, number: int) -> Order:
+    system = ready.system
+    return system.cells.order(system.faces, system.crossings, system.ports, number)
+
+
+def _join_operations(stage: Stage, team: int) -> tuple[float, float]:
+    """What every process does for a join, and what each of a team does of the rest."""
+    at = stage.numbers
+    n, outside = len(at.a3_in), len(at.a1_in) + len(at.b2_in)
+    return 2 * n**3 / 3, (n**2 * (4 * n + 5 * outside) + 2 * n * outside**2) / team
 
 
 def exchange_growth() -> None:
