@@ -11,7 +11,8 @@ from tessella.networks.training import Training
 from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
 from tessella.solution.solution import Solution
-from tessella.solving.method import OVERLAP_POINTS, Method, check_problem, with_choices
+from tessella.solving.doors import check_problem, with_choices
+from tessella.solving.method import OVERLAP_POINTS, Method
 
 POINTS = {1: 400, 2: 64, 3: 16}
 """Collocation points per axis, if none are given: about 4,000 from two dimensions on."""

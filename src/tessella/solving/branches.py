@@ -26,8 +26,9 @@ from tessella.solution.branch import CROSSING, FOLD, Branch, BranchPoint, Singul
 from tessella.solution.solution import Solution
 from tessella.solving.bordered import Bordered, Spot
 from tessella.solving.continuation import ProblemOf, check_family, stated
+from tessella.solving.doors import with_choices
 from tessella.solving.iterating import iterate
-from tessella.solving.method import Method, with_choices
+from tessella.solving.method import Method
 from tessella.solving.newton import GIVEN_UP, LostError, Newton
 from tessella.solving.plan import on_basis
 from tessella.solving.starts import started

@@ -40,7 +40,8 @@ from tessella.solution.report import Report
 from tessella.solution.solution import Solution
 from tessella.solution.spectrum import Spectrum
 from tessella.solving.algorithm import report_of
-from tessella.solving.method import PATIENCE, Method, check_problem, unknown, with_choices
+from tessella.solving.doors import check_problem, with_choices
+from tessella.solving.method import PATIENCE, Method, unknown
 from tessella.solving.plan import Plan, first_plan, overdetermined, planned
 from tessella.solving.ways import Parts, way
 

@@ -27,7 +27,8 @@ from tessella.problem.statement import Statement
 from tessella.solution.report import Report
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, report_of, substitute
-from tessella.solving.method import Method, check_problem, unknown, with_choices
+from tessella.solving.doors import check_problem, with_choices
+from tessella.solving.method import Method, unknown
 from tessella.solving.places import Places, places_of, together
 from tessella.solving.plan import on_basis
 from tessella.solving.stored_factors import StoredStatement, packed, save

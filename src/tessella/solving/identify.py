@@ -17,8 +17,9 @@ from tessella.machine.progress import Progress, attended
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
 from tessella.solving.averaged import Averaged, Told, averaged
+from tessella.solving.doors import with_choices
 from tessella.solving.identified import Identified
-from tessella.solving.method import Method, with_choices
+from tessella.solving.method import Method
 from tessella.solving.parametric import Parametric, parametric
 from tessella.solving.smooth import DETERMINED, Part, by_parts, parts_of, rows_of
 from tessella.solving.strength import Strength, asked, likeliest

@@ -38,7 +38,8 @@ from tessella.solution.marched import Marched, MarchReport
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.checkpoint import Checkpoint, opened
-from tessella.solving.method import Method, check_problem, with_choices
+from tessella.solving.doors import check_problem, with_choices
+from tessella.solving.method import Method
 from tessella.solving.plan import on_basis
 from tessella.solving.tolerance import solve_to
 from tessella.solving.walk import ENDS, Walk

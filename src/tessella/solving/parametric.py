@@ -33,9 +33,10 @@ from tessella.problem.problem import Problem
 from tessella.problem.statement import check_operator
 from tessella.solution.solution import Solution, check_inside
 from tessella.solving.algorithm import report_of
+from tessella.solving.doors import with_choices
 from tessella.solving.factor import BATCH
 from tessella.solving.followed import Differences, Followed, differentiated
-from tessella.solving.method import Method, with_choices
+from tessella.solving.method import Method
 from tessella.solving.newton import LostError, Newton
 from tessella.solving.perturbed import Perturbed, places, plain
 from tessella.solving.plan import on_basis

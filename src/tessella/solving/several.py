@@ -12,7 +12,8 @@ from tessella.machine.progress import Shown
 from tessella.problem.problem import Problem
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution
-from tessella.solving.method import Method, check_problem, with_choices
+from tessella.solving.doors import check_problem, with_choices
+from tessella.solving.method import Method
 from tessella.solving.newton import GIVEN_UP
 from tessella.solving.solve import solve
 
