@@ -292,8 +292,32 @@ def test_a_process_without_joins_knows_what_would_do(rng, monkeypatch):
     monkeypatch.setattr(processes, "index", lambda: 1)
     plan = order(grid.low, grid.high, grid.ports, grid.faces, processes=2)
     leaves = [None if stage.cells is None else np.zeros(1, dtype=int) for stage in plan.stages]
-    found = budget.enough(plan, distinct_members(plan, leaves), 0, [plan], free=0)
-    assert found.startswith("or use solver='exchange' in ")
+    distinct = distinct_members(plan, leaves)
+
+    def advised(maps, solver, free, others=()):
+        return budget.enough(plan, distinct, maps, solver, others, free)
+
+    vectors = int(budget.joining_bytes(plan, distinct, Exchange()))
+    assert advised(0, Merging(), 0, [plan]) == "or more memory"
+    assert advised(0, Merging(), 2 * vectors) == "or use solver='exchange'"
+    assert advised(2 * vectors, Merging(), 2 * vectors).endswith("'exchange' in 3 processes")
+    assert advised(2 * vectors, Exchange(), 2 * vectors).startswith("or take 3 processes")
+
+
+def test_what_others_on_a_machine_will_take_decides_too(rng, monkeypatch):
+    """Three others as large; where there is no room for maps, merging's refusal tells what to do."""
+    plan, _, distinct = Grid(rng, (4, 4)).planned()
+    size = int(budget.joining_bytes(plan, distinct, Merging()))
+    monkeypatch.setattr(processes, "beside", lambda what, *own: [3 * n for n in own])
+
+    def chosen(free, maps):
+        monkeypatch.setattr(budget, "available_bytes", lambda beside: max(0, free - beside))
+        return budget.chosen(plan, distinct, maps, bound=False)[0]
+
+    assert isinstance(chosen(6 * size, 10), Merging)
+    assert isinstance(chosen(4 * size, 10), Exchange)
+    assert isinstance(chosen(2 * size, 10), Exchange)
+    assert isinstance(chosen(2 * size, size), Merging)
 
 
 @pytest.mark.parametrize("number", [1, 2, 3, 8])

@@ -132,6 +132,19 @@ def test_an_error_of_any_thread_ends_the_others_after_what_they_are_at(monkeypat
     assert sorted(begun) == sorted([*ended, bad])
 
 
+def test_nothing_that_a_helper_raises_is_lost(monkeypatch):
+    monkeypatch.setattr(threads, "CORES", 2)
+    meet, me = Barrier(2), threading.get_ident()
+
+    def leave(_):
+        meet.wait(10)
+        if threading.get_ident() != me:
+            raise SystemExit(3)
+
+    with pytest.raises(SystemExit):
+        in_parallel(leave, range(2))
+
+
 def test_helpers_stay_for_the_next_call(monkeypatch):
     monkeypatch.setattr(threads, "CORES", 2)
     monkeypatch.setattr(threads, "_helpers", cache(lambda: ThreadPoolExecutor(1)))

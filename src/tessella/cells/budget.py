@@ -21,6 +21,9 @@ PATIENCE = 120.0
 RESTART = 200
 """Iterations after which GMRES begins anew."""
 
+SAFE = 0.9
+"""Part of what is free that what is advised may take: it is foretold from this process's share."""
+
 VECTORS = 8
 """Beside those it keeps: of the right-hand side, of the solution and of one exchange."""
 
@@ -39,8 +42,11 @@ def chosen(
     ]
     seconds = sum(flops) / RATE
     size = joining_bytes(order, distinct, Merging())
-    left = available_bytes(processes.beside("needs", maps + int(size))) - maps
-    filled = size / (0.6 * left) if left > 0 else 0.0  # maps alone do not fit: refused later
+    others, more = processes.beside("needs", maps, int(size))
+    left, room = (available_bytes(n) - maps for n in (others + more, others))
+    filled = size / (0.6 * left) if left > 0 else math.inf
+    if room <= 0:
+        filled = 0.0  # maps alone do not fit: refused later
     seconds, size, filled = processes.largest_each("plan", seconds, size, filled)
     plan = f"about {gib(int(size))} and {seconds:.1g} s"
     if bound or (filled < 1 and seconds < PATIENCE):
@@ -74,10 +80,33 @@ def _numbers(order: Order, counts: Sequence[float], owner: int) -> float:
 
 
 def enough(
-    order: Order, distinct: Sequence[Distinct], maps: int, others: Iterable[Order], free: int
+    order: Order,
+    distinct: Sequence[Distinct],
+    maps: int,
+    solver: Merging | Exchange,
+    others: Iterable[Order],
+    free: int,
 ) -> str:
-    """How many processes would have enough memory for merging, in words; `maps` are the bytes of
-    this one's, `others` the orders of joins of ever more of them."""
+    """What would be enough memory, in words: more processes, or another way; `maps` are the bytes
+    of this one's, `others` the orders of joins of ever more processes."""
+    merged = isinstance(solver, Merging)
+    number = _enough_to_merge(order, distinct, maps, others, SAFE * free) if merged else None
+    if number is not None:
+        return f"or take {number} processes with as much memory each"
+    left = SAFE * free - joining_bytes(order, distinct, Exchange())  # which every process has
+    if left <= 0:
+        return "or more memory"
+    number = math.ceil(processes.number() * maps / left)
+    if not merged:
+        return f"or take {number} processes with as much memory each"
+    more = f" in {number} processes" if number > processes.number() else ""
+    return f"or use solver='exchange'{more}"
+
+
+def _enough_to_merge(
+    order: Order, distinct: Sequence[Distinct], maps: int, others: Iterable[Order], free: float
+) -> int | None:
+    """How many processes would have enough."""
     me, joins = processes.index(), [i for i, s in enumerate(order.stages) if s.cells is None]
     own = [(order.stages[i], len(distinct[i].pairs)) for i in joins if order.stages[i].owner == me]
     every = sum(s.count * s.bytes for s, _ in own)
@@ -89,10 +118,8 @@ def enough(
             continue
         joining = 8.0 * max(_numbers(one, counts, owner) for owner in owners) + _above(one)
         if maps * processes.number() / len(owners) + joining < free:
-            return f"or take {len(owners)} processes with as much memory each"
-    exchanged = maps + joining_bytes(order, distinct, Exchange())
-    fewest = math.ceil(processes.number() * exchanged / max(free, 1))
-    return f"or use solver='exchange'{f' in {fewest} processes' if exchanged > free else ''}"
+            return len(owners)
+    return None
 
 
 def _above(order: Order) -> float:

@@ -362,11 +362,11 @@ def _check_memory(
     """Refuse what will not fit in all processes, before any of it is made."""
     columns = max((kind.space.columns for kind in kinds), default=0)
     needed = maps + int(joining_bytes(plan, distinct, solver))
-    beside = processes.beside("needs", needed)
+    (beside,) = processes.beside("needs", needed)
 
     def remedy(free: int) -> str:
         made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in MANY)
-        others = enough(plan, distinct, maps, made, free)
+        others = enough(plan, distinct, maps, solver, made, free)
         return f"use fewer subdomains or features, a lower trace_degree, {others}"
 
     with processes.in_unison("memory"):

@@ -164,7 +164,10 @@ def require(needed: int, what: str, remedy: str | Callable[[int], str], beside: 
     free = available_bytes(beside)
     if needed > free:
         remedy = remedy if isinstance(remedy, str) else remedy(free)
-        raise MemoryError(f"{what} needs about {gib(needed)}, but {gib(free)} are free: {remedy}")
+        here = " beside the other processes here" if beside else ""
+        raise MemoryError(
+            f"{what} needs about {gib(needed)}, but {gib(free)} are free{here}: {remedy}"
+        )
 
 
 def gib(size: int) -> str:

@@ -327,13 +327,14 @@ def largest_each(what: str, *own: float) -> list[float]:
     return [float(x) for x in np.max(gathered(what, np.array(own)), axis=0)]
 
 
-def beside(what: str, own: int) -> int:
-    """The sum of this number over all other processes on the same machine."""
+def beside(what: str, *own: int) -> list[int]:
+    """The sums of these numbers over all other processes on the same machine."""
     if alone():
-        return 0
-    every = gathered(what, np.array([own, _machine()]))
-    here = (int(n) for i, (n, where) in enumerate(every) if where == _machine() and i != index())
-    return sum(here)
+        return [0] * len(own)
+    every = np.array(gathered(what, np.array([_machine(), *own])))
+    here = every[:, 0] == _machine()
+    here[index()] = False
+    return [int(n) for n in every[here, 1:].sum(axis=0)]
 
 
 @cache

@@ -91,7 +91,10 @@ class _Shared(Generic[T, R]):
             self.take()
         finally:
             self.left.clear()
-            wait([own for own in helping if not own.cancel()])
+            late = [own for own in helping if not own.cancel()]
+            wait(late)
+        for own in late:
+            own.result()
         if self.errors:
             raise self.errors[min(self.errors)]
         return cast(list[R], self.found)
