@@ -305,7 +305,7 @@ def test_a_process_without_joins_knows_what_would_do(rng, monkeypatch):
 
 
 def test_what_others_on_a_machine_will_take_decides_too(rng, monkeypatch):
-    """Three others as large; where there is no room for maps, merging's refusal tells what to do."""
+    """Three others as large; with no room for maps, merging's refusal tells what to do."""
     plan, _, distinct = Grid(rng, (4, 4)).planned()
     size = int(budget.joining_bytes(plan, distinct, Merging()))
     monkeypatch.setattr(processes, "beside", lambda what, *own: [3 * n for n in own])
