@@ -89,7 +89,8 @@ def _plot(rows: list[dict[str, Any]]) -> None:
     ):
         for kind in ("constant", "variable"):
             own = [r for r in rows if r["coefficient"] == kind]
-            axes.loglog([r["unknowns"] for r in own], [r[key] for r in own], "o-", label=kind)
+            seen = [r for r in own if r[key] > 0]  # memory beyond what the process began with
+            axes.loglog([r["unknowns"] for r in seen], [r[key] for r in seen], "o-", label=kind)
         N = np.array([r["unknowns"] for r in own], dtype=float)
         axes.loglog(N, own[-1][key] * (N / N[-1]) ** 1.5, "k:", label="N^1.5")
         axes.set(xlabel="unknowns N", ylabel=label)
