@@ -302,6 +302,9 @@ def test_a_process_without_joins_knows_what_would_do(rng, monkeypatch):
     assert advised(0, Merging(), 2 * vectors) == "or use solver='exchange'"
     assert advised(2 * vectors, Merging(), 2 * vectors).endswith("'exchange' in 3 processes")
     assert advised(2 * vectors, Exchange(), 2 * vectors).startswith("or take 3 processes")
+    few = Exchange(max_iterations=1)
+    assert budget.joining_bytes(plan, distinct, few) < vectors
+    assert advised(2 * vectors, few, vectors).startswith("or take ")
 
 
 def test_what_others_on_a_machine_will_take_decides_too(rng, monkeypatch):

@@ -89,15 +89,17 @@ def enough(
 ) -> str:
     """What would be enough memory, in words: more processes, or another way; `maps` are the bytes
     of this one's, `others` the orders of joins of ever more processes."""
-    merged = isinstance(solver, Merging)
-    number = _enough_to_merge(order, distinct, maps, others, SAFE * free) if merged else None
+    number, exchange = None, solver
+    if isinstance(solver, Merging):
+        number = _enough_to_merge(order, distinct, maps, others, SAFE * free)
+        exchange = Exchange()
     if number is not None:
         return f"or take {number} processes with as much memory each"
-    left = SAFE * free - joining_bytes(order, distinct, Exchange())  # which every process has
+    left = SAFE * free - joining_bytes(order, distinct, exchange)  # which every process has
     if left <= 0:
         return "or more memory"
     number = math.ceil(processes.number() * maps / left)
-    if not merged:
+    if exchange is solver:
         return f"or take {number} processes with as much memory each"
     more = f" in {number} processes" if number > processes.number() else ""
     return f"or use solver='exchange'{more}"
