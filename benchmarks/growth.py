@@ -14,7 +14,7 @@ import tessella as ts
 from benchmarks.harness import RESULTS, in_fresh_process, save, table
 from benchmarks.peers import problems
 from benchmarks.peers.score import normalised_l1
-from tessella.cells.factors import factor_cells
+from tessella.cells.factoring import factor_cells
 from tessella.cells.system import cell_system
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch

@@ -9,10 +9,10 @@ import pytest
 
 import tessella as ts
 from problems import PAST, PLANE, SMOOTH, stated, waves
-from tessella.cells import factors, slots
+from tessella.cells import singles, slots
 from tessella.cells.basis import default_features
 from tessella.cells.draw import DRAWS, Slot, drawn, unfiltered
-from tessella.cells.factors import factor_cells
+from tessella.cells.factoring import factor_cells
 from tessella.cells.family import Family
 from tessella.cells.system import cell_system
 from tessella.cells.tree import WHOLE
@@ -168,9 +168,9 @@ def test_a_cell_whose_map_is_not_finite_is_named_by_its_place():
     found = factored(free(LAPLACE))
     inner = next(own for own in found.mapped if own.cells[0] == 4)
     broken = dataclasses.replace(inner, T=np.full_like(inner.T, np.nan))
-    factors.check_finite(found.system, found.mapped)
+    singles.check_finite(found.system, found.mapped)
     with pytest.raises(ValueError, match=r"the subdomain around \(1, 0\) cannot match incoming"):
-        factors.check_finite(found.system, [*found.mapped, broken])
+        singles.check_finite(found.system, [*found.mapped, broken])
 
 
 # --- equal cells

@@ -7,7 +7,7 @@ import pytest
 import tessella as ts
 from problems import PLANE, SMOOTH
 from tessella.cells import basis, tiling
-from tessella.cells.factors import factor_cells
+from tessella.cells.factoring import factor_cells
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.system import cell_system
 

@@ -12,7 +12,8 @@ from tessella.cells import device
 from tessella.cells.basis import default_features
 from tessella.cells.device import DeviceFactors
 from tessella.cells.device_merging import inverted
-from tessella.cells.factors import CellFactors, factor_cells
+from tessella.cells.factoring import factor_cells
+from tessella.cells.factors import CellFactors
 from tessella.cells.solvers import Exchange
 from tessella.cells.system import cell_system
 from tessella.machine.stopwatch import Stopwatch

@@ -10,7 +10,7 @@ import tessella as ts
 from problems import EXACT, PLANE, SMOOTH, SQUARE, bowl, on, stated, waves
 from tessella.cells.basis import default_features
 from tessella.cells.draw import DRAWS
-from tessella.cells.factors import factor_cells
+from tessella.cells.factoring import factor_cells
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.system import cell_system

@@ -88,7 +88,7 @@ def test_reused_factors_give_what_new_ones_give(settings, points, monkeypatch):
 
 def test_factors_of_other_wavenumbers_are_reused_too(points, monkeypatch):
     plain = ts.march(wave(), 4, estimate=False, **SIDE)
-    monkeypatch.setattr("tessella.cells.factors.TUNINGS", (1.7,))
+    monkeypatch.setattr("tessella.cells.factoring.TUNINGS", (1.7,))
     tuned = ts.march(wave(), 4, estimate=False, **SIDE)
     assert tuned.report.factorisations == 1
     np.testing.assert_allclose(tuned(points), plain(points), atol=1e-6)

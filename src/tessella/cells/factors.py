@@ -9,36 +9,23 @@ from functools import cached_property
 
 import numpy as np
 
-from tessella.cells.budget import chosen, enough, joining_bytes
-from tessella.cells.device import DeviceFactors, device_factors
-from tessella.cells.factored import MAGNIFIED, FactoredCells
-from tessella.cells.gmres import Exchanged
-from tessella.cells.joining import Order
-from tessella.cells.joins import Climb
+from tessella.cells.exchanged import Exchanged
+from tessella.cells.factored import FactoredCells
 from tessella.cells.jumps import jumps
-from tessella.cells.kinds import Kind, find_kinds
-from tessella.cells.leaves import Known, Mapped, map_bytes, map_kinds
-from tessella.cells.maps import Distinct, distinct_members
-from tessella.cells.merging import Merged, merge
+from tessella.cells.kinds import Kind
+from tessella.cells.leaves import Mapped
+from tessella.cells.merging import Merged
 from tessella.cells.pivoted import Pivoted
-from tessella.cells.shares import Tally, shared_units
-from tessella.cells.shelf import Shelf
-from tessella.cells.singles import Singles, check_finite
-from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
-from tessella.cells.space import Space
-from tessella.cells.system import CellSystem, retuned
-from tessella.cells.tiled import spaces
+from tessella.cells.shares import Tally
+from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.unknowns import Unknowns, projected
 from tessella.linalg.iterative.iteration import Progress, SolverResult
-from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes
 from tessella.machine.arrays import Array
-from tessella.machine.memory import require
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.factored import Found, Many, Watching
 from tessella.overlap.parted import Parted
-from tessella.problem.slabs import TIME
 
 
 @dataclass(frozen=True, repr=False)
@@ -56,6 +43,11 @@ class CellFactors(FactoredCells):
     @property
     def solver(self) -> Merging | Exchange:
         return self.joined.solver
+
+    @property
+    def iterative(self) -> bool:
+        """An exchange that was tried in place of merging has not been stopped early."""
+        return isinstance(self.joined, Exchanged) and self.joined.known is None
 
     @property
     def sharing(self) -> int:
@@ -90,7 +82,7 @@ class CellFactors(FactoredCells):
         with single_threaded_blas():
             with watch.phase("solve"):
                 right = self.system.split(self.system.right)
-                answers, result = self.answers(*right)
+                answers, result = self.answers(*right, watching.progress)
                 unknowns = self.unknowns(answers, ())
                 a = self._coefficients(unknowns)
             with watch.phase("measure"):
@@ -132,9 +124,30 @@ class CellFactors(FactoredCells):
             a = self._coefficients(unknowns)
             return Many(a if self._parted is None else self._parted.whole(a), result, missed)
 
-    def answers(self, h: Sequence[Array], values: Array) -> tuple[list[Array], SolverResult]:
+    def answers(
+        self, h: Sequence[Array], values: Array, progress: Progress | None = None
+    ) -> tuple[list[Array], SolverResult]:
         """What the cells of every family answer to right-hand sides (see `CellSystem.split`) and to
         what comes in."""
+        answers, places, c, e = self._alone(h, values)
+        taken, result = self.joined.solve(c, e, values, progress)
+        return [
+            own.taking(y, taken[int(stage[0])][at])
+            for own, (stage, at), y in zip(self.mapped, places, answers, strict=True)
+        ], result
+
+    def tried(self, progress: Progress | None = None) -> CellFactors | None:
+        """With what the exchange finds for the system's right-hand side, if it does."""
+        assert isinstance(self.joined, Exchanged)
+        *_, c, _ = self._alone(*self.system.split(self.system.right))
+        joined = self.joined.tried(c, progress)
+        return None if joined is None else replace(self, joined=joined)
+
+    def _alone(
+        self, h: Sequence[Array], values: Array
+    ) -> tuple[list[Array], list[np.ndarray], list[Array | None], list[Array | None]]:
+        """What the cells of every family answer if nothing comes in, their places in the tree, and
+        what they give and add to the sums, by stages."""
         system, order, several = self.system, self.joined.order, values.shape[:-1]
         b = projected(system, self.spaces, self.space_of, h, several)
         answers = [own.start(b, system.asked, h) for own in self.mapped]
@@ -151,11 +164,7 @@ class CellFactors(FactoredCells):
             given[at] = own.given(y)
             if n:
                 part[at] = own.summed(y)
-        taken, result = self.joined.solve(c, e, values)
-        return [
-            own.taking(y, taken[int(stage[0])][at])
-            for own, (stage, at), y in zip(self.mapped, places, answers, strict=True)
-        ], result
+        return answers, places, c, e
 
     def transposed(self, a: Array) -> Array:
         """Every step of `many` transposed, the last one first; of the sums, which all processes
@@ -233,163 +242,3 @@ class CellFactors(FactoredCells):
             missed = (got[..., i] * total.size) ** 2
             squares[total.name] = squares.get(total.name, 0.0) + missed
         return {name: np.sqrt(value) for name, value in squares.items()}
-
-
-def factor_cells(
-    system: CellSystem,
-    rule: RRQR | Unfiltered,
-    solver: AnySolver,
-    progress: Progress | None = None,
-    shelf: Shelf | None = None,
-) -> CellFactors | DeviceFactors:
-    """Filter the features once for all cells alike, map every kind of cell, and join the maps."""
-    if not isinstance(rule, RRQR) or rule.patch > 1:
-        raise ValueError(
-            f"coupling='interfaces' fits every subdomain through its own filter, got {rule!r}: use "
-            f"RRQR(sigma), with sigma=0 to keep all features"
-        )
-    if not (solver is None or isinstance(solver, Merging | Exchange)):
-        raise ValueError(
-            f"subdomains side by side are joined by maps, which solver={solver.name!r} does not "
-            f"know: use solver='auto', {' or '.join(map(repr, CELL_SOLVERS))}"
-        )
-    with single_threaded_blas():
-        if processes.alone():
-            on_device = device_factors(system, rule.sigma, solver, progress)
-            if on_device is not None:
-                return on_device
-        orders = system.orders
-        space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
-        best: CellFactors | None = None
-        least = math.inf
-        for tuning in TUNINGS:
-            own = system if tuning == 1.0 else retuned(system, tuning)
-            found = _factored(own, space_of, made, rule.sigma, solver, progress, shelf)
-            trouble = processes.largest("trouble", found.trouble)
-            if best is None or trouble < least:
-                best, least = (found if tuning == 1.0 else _tuned(found, tuning)), trouble
-            if least < MAGNIFIED:
-                loose = isinstance(best.joined, Merged) and best.joined.undetermined
-                return best.noted(UNDETERMINED) if loose else best
-    assert best is not None
-    return best.noted("some subdomains are hardly determined by what comes in")
-
-
-def _tuned(found: CellFactors, tuning: float) -> CellFactors:
-    return replace(found.noted(f"kappa x {tuning:g} near resonance"), tuning=tuning)
-
-
-UNDETERMINED = "the last exchange is singular: the solution may not be unique"
-
-MANY = tuple(2**k for k in range(1, 9))
-"""Numbers of processes that are looked at where one has too little memory."""
-
-TUNINGS = (1.0, 1.7, 0.55)
-"""Factors on the wavenumbers of the incoming data that are tried, until every cell and every group
-of cells is well determined by its own: the equation may resonate in some of them."""
-
-
-def _factored(
-    system: CellSystem,
-    space_of: np.ndarray,
-    made: Sequence[Space],
-    sigma: float,
-    solver: Merging | Exchange | None,
-    progress: Progress | None,
-    shelf: Shelf | None,
-) -> CellFactors:
-    """Maps of all cells, and the way they are joined."""
-    begun = processes.sent_bytes()
-    plan = system.cells.order(system.faces, system.crossings, system.ports)
-    mine = plan.owners == processes.index()
-    assert np.array_equal(plan.owners, system.cells.whose), "rows are stated by who has the cell"
-    kinds = find_kinds(system, space_of, made, shelf is not None, mine)
-    known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
-    singles = Singles(plan, kinds)
-    distinct, maps, note = distinct_members(plan, singles.which), map_bytes(kinds, system.asked), ""
-    if isinstance(solver, Exchange) and system.sums:
-        raise ValueError(
-            "integrals and measurements of the whole are solved for at the last join: use "
-            "solver='merging', or leave it out"
-        )
-    if solver is None:
-        solver, note = chosen(plan, distinct, maps, bool(system.sums))
-    _check_memory(system, plan, kinds, distinct, maps, solver)
-    with processes.in_unison("maps and joins"):
-        mapped = map_kinds(kinds, system.asked, sigma, known, _in_waves(system))
-        check_finite(system, mapped)
-        if shelf is not None:
-            _shelve(shelf, kinds, mapped, known)
-        if progress is not None:
-            progress(len(kinds), 2 * len(kinds), 1.0)
-        leaves = singles.maps(mapped)
-        climb = None if isinstance(solver, Exchange) else Climb(plan, leaves, distinct, shelf)
-        if climb is not None:
-            climb.below()
-    joined: Merged | Exchanged
-    if climb is None:
-        assert isinstance(solver, Exchange)
-        joined = Exchanged(plan, solver, tuple(leaves), tuple(distinct))
-    else:
-        joined = merge(climb, np.array([total.weight for total in system.sums]))
-    again = sum(one is not None for one in known)
-    sent = processes.sent_bytes() - begun
-    worst = max((float(np.max(own.condition)) for own in mapped), default=1.0)
-    own = np.array([again, *_tally(mapped, joined), sent, worst])
-    every = np.array(processes.gathered("tally", own))
-    again, *counts = (int(x) for x in every[:, :-1].sum(axis=0))
-    tally = Tally(counts[0], counts[1], counts[2], counts[3], float(every[:, -1].max()))
-    return CellFactors(
-        system, tuple(made), again, note, 1.0, space_of, tuple(kinds), tuple(mapped),
-        shared_units(kinds), joined, tally,
-    )  # fmt: skip
-
-
-def _in_waves(system: CellSystem) -> bool:
-    """Whether something is differentiated twice in time."""
-    axes = system.problem.domain.axes
-    return TIME in axes and bool(np.any(system.orders[:, axes.index(TIME)] >= 2))
-
-
-def _check_memory(
-    system: CellSystem,
-    plan: Order,
-    kinds: Sequence[Kind],
-    distinct: Sequence[Distinct],
-    maps: int,
-    solver: Merging | Exchange,
-) -> None:
-    """Refuse what will not fit in all processes, before any of it is made."""
-    columns = max((kind.space.columns for kind in kinds), default=0)
-    needed = maps + int(joining_bytes(plan, distinct, solver))
-    (beside,) = processes.beside("needs", needed)
-
-    def remedy(free: int) -> str:
-        made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in MANY)
-        others = enough(plan, distinct, maps, solver, made, free)
-        return f"use fewer subdomains or features, a lower trace_degree, {others}"
-
-    with processes.in_unison("memory"):
-        require(
-            needed,
-            f"mapping {len(kinds):,} distinct subdomains of {columns:,} columns and joining "
-            f"{system.cells.count:,} by {solver.name}",
-            remedy,
-            beside,
-        )
-
-
-def _tally(mapped: Sequence[Mapped], joined: Merged | Exchanged) -> tuple[int, int, int]:
-    columns = sum(len(own.cells) * own.columns for own in mapped)
-    kept = sum(own.bytes for own in mapped) + joined.bytes
-    return sum(len(own.numbers) for own in mapped), columns, kept
-
-
-def _shelve(
-    shelf: Shelf, kinds: Sequence[Kind], mapped: Sequence[Mapped], known: Sequence[Known]
-) -> None:
-    """Keep what is new and what another solve may ask for."""
-    for own in mapped:
-        for i, number in enumerate(own.numbers.tolist()):
-            if kinds[number].name and known[number] is None:
-                shelf.put_cell(kinds[number].name, own.kept(i))

@@ -10,9 +10,9 @@ import numpy as np
 
 from tessella.cells.basis import CellBasis
 from tessella.cells.draw import Draw, Features, Slot
+from tessella.cells.exchanged import Exchanged
 from tessella.cells.factors import CellFactors
 from tessella.cells.family import Family
-from tessella.cells.gmres import Exchanged
 from tessella.cells.joining import Order
 from tessella.cells.joins import Join
 from tessella.cells.kinds import Kind
@@ -172,7 +172,7 @@ def _mapped(own: Mapped) -> Mapped:
 def _joined(joined: Merged | Exchanged) -> Merged | Exchanged:
     """Without the names of maps, by which a refinement finds them again."""
     if isinstance(joined, Exchanged):
-        return dataclasses.replace(joined, maps=_nameless(joined.maps))
+        return dataclasses.replace(joined, maps=_nameless(joined.maps), known=None)
     return dataclasses.replace(joined, leaves=_nameless(joined.leaves))
 
 

@@ -19,7 +19,7 @@ from tessella.cells.solvers import Merging
 from tessella.cells.stage import Stage
 from tessella.cells.together import JoinedTogether, Together
 from tessella.cells.whole import Halves, Whole, join_last
-from tessella.linalg.iterative.iteration import History, SolverResult, Stop
+from tessella.linalg.iterative.iteration import History, Progress, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 
@@ -57,11 +57,16 @@ class Merged:
         return last + sum(join.bytes for join in self.joins if join is not None)
 
     def solve(
-        self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
+        self,
+        c: Sequence[Array | None],
+        sums: Sequence[Array | None],
+        values: Array,
+        progress: Progress | None = None,
     ) -> tuple[list[Array], SolverResult]:
         """`in` of all single cells, given their c (members, out), their parts of the sums
         (members, sums) and what these should be; per stage of single cells. For several right-hand
-        sides at once these are (members, k, out), (members, k, sums) and (k, sums)."""
+        sides at once these are (members, k, out), (members, k, sums) and (k, sums). It is over
+        before there is progress to tell of."""
         taken, several = self._once(c, sums, values), values.shape[:-1]
         size = _norms(taken, several)
         size = np.where(size > 0, size, 1.0)

@@ -9,6 +9,7 @@ import numpy as np
 from tessella.cells.joining import Order
 from tessella.cells.jumps import across
 from tessella.cells.together import Teams
+from tessella.machine import processes
 
 
 class Traffic(NamedTuple):
@@ -25,14 +26,13 @@ def traffic(
     sums over all cells, and how often a solution is corrected.
 
     A join that several processes make costs the columns that are dealt out, D, and what the owner
-    keeps of it. A right-hand side costs what every group that is handed over gives and takes; every
-    process tells all others what it has at faces between processes, and those below them its cells'
-    unknowns.
+    keeps of it. A right-hand side costs what every group that is handed over gives and takes; what
+    is at faces between processes is added up, and those below them are told their cells' unknowns.
     """
     number = 1 + max(stage.owner for stage in order.stages)
     sizes = [order.stages[i].sizes for i in order.handed]
     once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes)
-    once += number * (number - 1) * len(order.crossing)
+    once += processes.total_sent(number) * len(order.crossing)
     cells = unknowns * sum(map(len, across(ends, order.owners).values()))
     joining = sum(_joined(Teams(order), i, sums) for i in order.above)
     return Traffic(8 * joining, 8 * ((1 + corrections) * once + cells))

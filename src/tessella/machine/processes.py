@@ -306,8 +306,34 @@ def coming_swapped(what: str, own: Mapping[int, np.ndarray]) -> Coming:
 
 
 def total(what: str, own: Array) -> Array:
-    """The sum over all processes, the same to the last bit in each."""
-    return own if alone() else np.asarray(sum(gathered(what, own)))
+    """The sum over all processes, the same to the last bit in each: neighbours add what they have,
+    then pairs of neighbours, and so on, log2 P times. Of a number of processes that is no power of
+    two, those that are over give theirs to another one first, and get the sum in the end."""
+    if alone():
+        return own
+    assert _Here.wire is not None
+    _Here.wire.step += 1
+    me, whole = _Here.index, 1 << _Here.number.bit_length() - 1
+    over, found = _Here.number - whole, np.asarray(own)
+    if me >= whole:
+        send(me - whole, what, found)
+        return receive(me - whole, what)[0]
+    if me < over:
+        found = found + receive(me + whole, what)[0]
+    apart = 1
+    while apart < whole:
+        send(me ^ apart, what, found)
+        found = found + receive(me ^ apart, what)[0]
+        apart *= 2
+    if me < over:
+        send(me + whole, what, found)
+    return np.asarray(found)
+
+
+def total_sent(number: int) -> int:
+    """How often what is added up is sent by all of so many processes together."""
+    whole = 1 << number.bit_length() - 1
+    return 2 * (number - whole) + whole * (whole.bit_length() - 1)
 
 
 def coming_total(what: str, own: Array) -> Callable[[], Array]:

@@ -38,7 +38,7 @@ def run(
     `estimate` asks for a second opinion with half the features; None means if solved directly,
     where it costs a fraction of the solve. `shelf` has subdomains that earlier solves finished.
     """
-    watch = Stopwatch()
+    watch, parts = Stopwatch(), dataclasses.replace(parts, once=True)
     with watch.phase("assemble"):
         system = way(parts.basis).assemble(problem, parts)
     with watch.phase("measure"):
@@ -51,8 +51,7 @@ def run(
             found["condition"] = ready.conditions()
     if not ready.iterative if estimate is None else estimate:
         with watch.phase("estimate"):
-            decided = dataclasses.replace(parts, solver=ready.solver)
-            found |= _second_opinion(solution, decided)
+            found |= _second_opinion(solution, parts)
         if not solution.report.advice:
             found["advice"] = disagreement(solution.report.error, found.get("error_estimate"))
     found |= {"seconds": watch.total(), "peak_memory_mib": peak_mib()}

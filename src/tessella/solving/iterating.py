@@ -29,7 +29,7 @@ def iterate(
     problem: Problem, method: Method, start: Applied, progress: Progress | None
 ) -> Solution:
     """A nonlinear problem in the basis that is chosen; its error by a second, coarser solve."""
-    watch, parts = Stopwatch(), method.parts(problem)
+    watch, parts = Stopwatch(), dataclasses.replace(method.parts(problem), once=True)
     blind = dataclasses.replace(problem, exact=None)
     samples = exact_samples(problem, parts.basis, method.test_grid)
     relaxes = isinstance(start, Guess)
@@ -93,7 +93,7 @@ class Iterating:
 
     def __call__(self, problem: Problem, plan: Plan) -> Solution:
         assert self.method.tol is not None
-        parts = planned(problem, plan, self.method)
+        parts = dataclasses.replace(planned(problem, plan, self.method), once=True)
         tolerance = max(BALANCE * self.method.tol, TOLERANCE / 10)
         newton = Newton(problem, parts, tolerance, relaxes=isinstance(self.state, Guess))
         found = newton.go(self.state)

@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from tessella.cells.basis import on_cells
-from tessella.cells.factors import factor_cells
+from tessella.cells.factoring import factor_cells
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver
 from tessella.cells.system import cell_system
@@ -44,12 +44,14 @@ from tessella.solution.monitor import error_monitor
 
 @dataclass(frozen=True)
 class Parts:
-    """What the algorithm works with; without a solver, sizes decide."""
+    """What the algorithm works with; without a solver, sizes decide, and whether what is factored
+    is solved `once` or for many right-hand sides."""
 
     basis: AnyBasis
     collocation: Grid
     filter: RRQR | Unfiltered
     solver: AnySolver = None
+    once: bool = False
 
 
 class System(Protocol):
@@ -272,7 +274,7 @@ def _factor_cells(
     shelf: Shelf | None = None,
 ) -> Factors:
     with watch.phase("filter"):
-        return factor_cells(system, parts.filter, parts.solver, progress, shelf)
+        return factor_cells(system, parts.filter, parts.solver, progress, shelf, parts.once)
 
 
 OVERLAP, CELLS = Way(_blocks, _factor_blocks), Way(_cells, _factor_cells)
