@@ -8,7 +8,7 @@ import pytest
 
 import tessella as ts
 from problems import EXACT, PLANE, SMOOTH, SQUARE, slope, stated, waves
-from tessella.cells import budget, kinds
+from tessella.cells import choosing, kinds
 from tessella.cells.basis import default_features
 from tessella.cells.faces import face_modes
 from tessella.cells.solvers import Exchange
@@ -209,10 +209,10 @@ def test_an_iteration_that_ends_too_early_says_so():
 
 def test_too_many_subdomains_for_merging_are_iterated(monkeypatch):
     """Where there is room for their maps, and not for joins."""
-    monkeypatch.setattr(budget, "available_bytes", lambda *_: 200_000)
+    monkeypatch.setattr(choosing, "available_bytes", lambda *_: 200_000)
     report = solve(SMOOTH, subdomains=3, features=24).report
     assert report.solver == "exchange"
-    assert "iterative, because merging would need about" in report.solver_note
+    assert "iterative, because merging all would need about" in report.solver_note
 
 
 def test_condition_numbers_are_of_a_draw_and_of_the_worst_subdomain():

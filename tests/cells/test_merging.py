@@ -5,10 +5,13 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.cells import budget, exchanged
-from tessella.cells.exchanged import Exchanged
+from tessella.cells import budget, choosing, exchanged
+from tessella.cells.exchanged import exchange
+from tessella.cells.front import Front
 from tessella.cells.halving import owners
 from tessella.cells.joining import Face, order
 from tessella.cells.joins import Climb
@@ -112,6 +115,10 @@ def joined(plan, leaves, distinct, weights, shelf=None):
     return merge(Climb(plan, leaves, distinct, shelf).below(), weights)
 
 
+def exchanging(plan, leaves, distinct, solver):
+    return exchange(Climb(plan, leaves, distinct, None).to(Front(plan, solver.group)), solver)
+
+
 def taken(joined, c, values=()):
     """What every cell takes, by its number."""
     plan, values = joined.order, np.array(values)
@@ -163,15 +170,93 @@ def test_the_order_of_joining_does_not_matter(rng, axes):
     np.testing.assert_allclose(*found, atol=1e-13)
 
 
-def test_an_iteration_finds_what_merging_finds(rng):
-    grid = Grid(rng, (3, 3), around=(1,))
+@pytest.mark.parametrize("group", [1, 2, 3, 4, 100])
+@pytest.mark.parametrize("name", GRIDS)
+def test_an_iteration_between_groups_finds_what_merging_finds(rng, name, group):
+    """Whatever is merged before: single cells, pairs, uneven groups, or both halves."""
+    shape, options = GRIDS[name]
+    grid = Grid(rng, shape, **options)
     planned, c = grid.planned(), grid.data(rng)
-    plan, maps, distinct = planned
-    iterated = Exchanged(plan, Exchange(tolerance=1e-13), tuple(maps), tuple(distinct))
+    iterated = exchanging(*planned, Exchange(tolerance=1e-14, group=group))
     direct, _ = taken(joined(*planned, np.zeros(0)), c)
     found, result = taken(iterated, c)
-    np.testing.assert_allclose(np.concatenate(found), np.concatenate(direct), atol=1e-11)
-    assert 0 < result.iterations < sum(f.up + f.down for f in grid.faces)
+    np.testing.assert_allclose(np.concatenate(found), np.concatenate(direct), atol=1e-12)
+    assert result.iterations <= sum(f.up + f.down for f in grid.faces)
+    assert result.residual_norm < 1e-13
+
+
+@pytest.mark.parametrize("group", [1, 4, 9])
+def test_an_exchange_transposed_is_the_transpose(rng, group):
+    """<y, F c> = <F^T y, c> for random y and c, each of all cells."""
+    plan, leaves, distinct = Grid(rng, (4, 5)).planned()
+    iterated = exchanging(plan, leaves, distinct, Exchange(tolerance=1e-14, group=group))
+
+    def numbers(width):
+        return [
+            None if s.cells is None else rng.standard_normal((s.count, 2, sum(width(s.sizes))))
+            for s in plan.stages
+        ]
+
+    c, y = numbers(lambda sizes: sizes.given), numbers(lambda sizes: sizes.taken)
+    none = [None if s.cells is None else np.zeros((s.count, 2, 0)) for s in plan.stages]
+    found, _ = iterated.solve(c, none, np.zeros((2, 0)))
+    back, values = iterated.transposed(y, (2,))
+    assert values.shape == (2, 0)
+    there, here = (
+        sum(np.einsum("ikj,ikj->k", a, b) for a, b in zip(x, z, strict=True) if a is not None)
+        for x, z in ((y, found), (back, c))
+    )
+    np.testing.assert_allclose(there, here, rtol=1e-11)
+
+
+@given(st.integers(1, 30), st.integers(1, 6), st.integers(1, 6), st.booleans())
+def test_every_cell_is_in_one_group_and_what_is_given_is_taken(group, across, along, around):
+    grid = Grid(np.random.default_rng(0), (across, along), around=(0,) if around else ())
+    plan = grid.planned()[0]
+    front = Front(plan, group)
+    cells = sum(len(own) * plan.cells[i] for i, own in front.members.items())
+    assert cells == across * along and [len(front.members[i]) for i in front.members] == [
+        n for n in front.counts if n
+    ]
+    assert all(plan.cells[i] <= group for i in front.members)
+    assert front.ends.keys() == front.members.keys() == front.colours_of.keys()
+    inside = (front.taker < 0) & (front.giver < 0)
+    closed = (front.taker >= 0) & (front.giver >= 0)
+    assert np.all(inside | closed)
+    if front.colours.any():
+        assert np.all(front.colours[front.taker[closed]] != front.colours[front.giver[closed]])
+
+
+def test_larger_groups_take_fewer_iterations_and_more_memory(rng):
+    """Diffusion in a row: a message crosses a group in one iteration."""
+    grid = Grid(rng, (64,), up=1, down=1)
+    grid.maps = [
+        (np.full_like(T, 0.05) + 0.9 * np.eye(len(T))[::-1], E, name) for T, E, name in grid.maps
+    ]
+    planned, c = grid.planned(), grid.data(rng)
+    made, sizes = [], []
+    for group in (1, 4, 16):
+        iterated = exchanging(*planned, Exchange(tolerance=1e-12, group=group))
+        made.append(taken(iterated, c)[1].iterations)
+        sizes.append(iterated.bytes)
+    assert made[0] > 2 * made[1] > 4 * made[2]
+    assert sizes[0] == 0 < sizes[1] < sizes[2]
+
+
+def test_a_trial_tells_an_exchange_that_settles_from_one_that_does_not(rng):
+    """Of the second the map of a cell gives back all that it takes, so that nothing is determined;
+    data that do not see it do not show it."""
+    grid = Grid(rng, (2,), up=2, down=2)
+    good = exchanging(*grid.planned(), Exchange(tolerance=1e-14))
+    assert good.settles(100) and not good.settles(1)
+    for cell, (T, E, name) in enumerate(grid.maps):
+        T[...] = np.diag([1.0, 0.5])
+        grid.maps[cell] = T, E, name
+    plan, leaves, distinct = grid.planned()
+    bad = exchanging(plan, leaves, distinct, Exchange(tolerance=1e-14))
+    c = [np.array([0.0, 1.0]), np.array([0.0, -2.0])]
+    assert taken(bad, c)[1].stop == Stop.RESIDUAL, "for these data"
+    assert not bad.settles(100)
 
 
 @pytest.mark.parametrize("most", [3, 4, 10])
@@ -179,9 +264,8 @@ def test_an_iteration_stops_when_it_is_told_to(rng, monkeypatch, most):
     """Whatever the number of steps after which it begins anew."""
     monkeypatch.setattr(exchanged, "RESTART", 4)
     grid = Grid(rng, (4, 4), around=(1,))
-    plan, maps, distinct = grid.planned()
-    exchange = Exchange(max_iterations=most, tolerance=1e-14)
-    _, result = taken(Exchanged(plan, exchange, tuple(maps), tuple(distinct)), grid.data(rng))
+    solver = Exchange(max_iterations=most, tolerance=1e-14)
+    _, result = taken(exchanging(*grid.planned(), solver), grid.data(rng))
     assert result.iterations == most and result.stop == Stop.LIMIT
 
 
@@ -314,8 +398,8 @@ def test_what_others_on_a_machine_will_take_decides_too(rng, monkeypatch):
     monkeypatch.setattr(processes, "beside", lambda what, *own: [3 * n for n in own])
 
     def chosen(free, maps):
-        monkeypatch.setattr(budget, "available_bytes", lambda beside: max(0, free - beside))
-        return budget.chosen(plan, distinct, maps, bound=False)[0]
+        monkeypatch.setattr(choosing, "available_bytes", lambda beside: max(0, free - beside))
+        return choosing.chosen(plan, distinct, maps, bound=False).solver
 
     assert isinstance(chosen(6 * size, 10), Merging)
     assert isinstance(chosen(4 * size, 10), Exchange)

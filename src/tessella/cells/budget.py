@@ -1,25 +1,15 @@
-"""What it takes to map and join cells, foretold, and the way that fits."""
+"""Memory that it takes to join cells, foretold, and what would be enough."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import NamedTuple
 
-import numpy as np
-
+from tessella.cells.front import Front, front_of
 from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct
 from tessella.cells.solvers import Exchange, Merging
-from tessella.cells.together import Teams
 from tessella.machine import processes
-from tessella.machine.memory import available_bytes, gib
-
-RATE = 1.5e10
-"""Flops per second that joins are counted on."""
-
-PATIENCE = 120.0
-"""Seconds up to which merging is preferred."""
 
 RESTART = 200
 """Iterations after which GMRES begins anew."""
@@ -29,98 +19,28 @@ SAFE = 0.9
 
 VECTORS = 16
 """Beside those it keeps: of the right-hand side, of the solution and of one exchange, which is of
-cells of all colours."""
-
-EXPECTED = 60
-"""Iterations that an exchange is likely to take where it is worth while."""
-
-TRIED = 0.5
-"""Part of merging's time for which it is tried."""
-
-FROM_MEMORY = 4.0
-"""Of how many flops in a core's reach one takes the time whose numbers come from memory."""
-
-WORTH = 0.2
-"""Seconds of merging below which nothing else is tried."""
-
-SETTLED = 1e-13
-"""Relative residual that an exchange in place of merging must have."""
-
-
-class Choice(NamedTuple):
-    """How cells are joined, what merging is foretold to take, and an iteration that is tried before
-    it, since that is likely to be done sooner."""
-
-    solver: Merging | Exchange
-    plan: str = ""
-    sooner: Exchange | None = None
-
-    @property
-    def first(self) -> Merging | Exchange:
-        """What is done first."""
-        return self.sooner or self.solver
-
-    def note(self, solver: Merging | Exchange) -> str:
-        """A remark on one of them."""
-        if not self.plan:
-            return ""
-        if isinstance(solver, Merging):
-            return f"direct: {self.plan}"
-        return f"iterative, because merging would need {self.plan}"
-
-
-def chosen(
-    order: Order, distinct: Sequence[Distinct], maps: int, bound: bool, once: bool = False
-) -> Choice:
-    """Merging if its predicted memory and time fit, beside so many bytes of the cells' own maps,
-    else an iteration. Sums and open ports (`bound`) can only be merged. With a single right-hand
-    side (`once`) an iteration is tried where merging is foretold to take several times as long."""
-    me, teams = processes.index(), Teams(order).members
-    flops = [
-        len(distinct[i].pairs) * stage.flops / len(teams[i])
-        for i, stage in enumerate(order.stages)
-        if stage.cells is None and me in teams[i]
-    ]
-    seconds, turn = sum(flops) / RATE, _iteration(order) / RATE
-    size = joining_bytes(order, distinct, Merging())
-    others, more = processes.beside("needs", maps, int(size))
-    left, room = (available_bytes(n) - maps for n in (others + more, others))
-    filled = size / (0.6 * left) if left > 0 else math.inf
-    if room <= 0:
-        filled = 0.0  # maps alone do not fit: refused later
-    seconds, turn, size, filled = processes.largest_each("plan", seconds, turn, size, filled)
-    plan = f"about {gib(int(size))} and {seconds:.1g} s"
-    if bound or (filled < 1 and seconds < PATIENCE):
-        worth = once and not bound and seconds > max(WORTH, EXPECTED * turn)
-        most = min(5 * EXPECTED, int(TRIED * seconds / max(turn, 1e-9)))
-        return Choice(Merging(), plan, Exchange(most, SETTLED) if worth else None)
-    return Choice(Exchange(), plan)
-
-
-def _iteration(order: Order) -> float:
-    """Flops of an iteration of the exchange by this process, of the maps and of the vectors that
-    are there half-way; in those of joins, which need not be read from memory."""
-    own = [s for s in order.stages if s.cells is not None and s.owner == processes.index()]
-    maps = sum(2.0 * s.count * sum(s.sizes.taken) * sum(s.sizes.given) for s in own)
-    return FROM_MEMORY * (maps + 8.0 * EXPECTED / 2 * exchanged_numbers(order))
-
-
-def exchanged_numbers(order: Order) -> int:
-    """Numbers of a vector of the exchange that this process has: what its cells of one colour
-    take."""
-    takers = order.taker[order.taker >= 0]
-    mine = order.colours[takers[order.owners[takers] == processes.index()]]
-    return int(np.bincount(mine, minlength=1).max())
+groups of all colours."""
 
 
 def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | Exchange) -> float:
     """What joining takes beside the maps of the cells: the maps of all groups, or the vectors that
     GMRES keeps."""
     if isinstance(solver, Exchange):
+        front = front_of(order, solver.group)
         kept = min(RESTART, solver.max_iterations, order.size)
-        return 8.0 * exchanged_numbers(order) * (kept + VECTORS)
+        return exchange_bytes(front, distinct, front.numbers, kept)
     counts = [len(own.pairs) for own in distinct]
     return 8.0 * _numbers(order, counts, processes.index()) + _above(order)
+
+
+def exchange_bytes(
+    front: Front, distinct: Sequence[Distinct], numbers: float, vectors: int
+) -> float:
+    """Of what is joined as far as a front, and of so many vectors there of so many numbers."""
+    joined = front.joined
+    counts = [len(own.pairs) if i in joined else 0 for i, own in enumerate(distinct)]
+    joins = _numbers(front.order, counts, processes.index())
+    return 8.0 * (joins + numbers * (vectors + VECTORS))
 
 
 def _numbers(order: Order, counts: Sequence[float], owner: int) -> float:

@@ -1,21 +1,24 @@
-"""The exchange between cells solved by GMRES: in = Pi (T in + c), with Pi from out to in.
+"""The exchange between groups of cells solved by GMRES: in = Pi (T in + c), with Pi from out to in.
 
-Every iteration is one product with the maps of all cells. Nothing is merged, so that memory grows
-with the cells alone. Of several processes each has what its own cells take, and tells its
-neighbours what these give them.
+Cells are joined as far as groups of them (see `front`), or not at all; from there every iteration
+is one product with the maps of all groups. Memory grows with the cells alone, and so does the work
+of every process: each has what its own groups take, and tells its neighbours what these give them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from functools import cached_property, partial
+from types import MappingProxyType
 
 import numpy as np
 
 from tessella.cells.budget import RESTART
-from tessella.cells.joining import Order
-from tessella.cells.maps import Distinct, Maps
+from tessella.cells.front import Front, front_of
+from tessella.cells.joined import EXACT, JoinedCells
+from tessella.cells.joins import Climb, largest_inverse
+from tessella.cells.maps import Maps
 from tessella.cells.routes import Side, sides
 from tessella.cells.solvers import Exchange
 from tessella.linalg.iterative.gmres import Solved, gmres
@@ -26,68 +29,77 @@ from tessella.machine.progress import Progress
 
 
 @dataclass(frozen=True)
-class Exchanged:
-    """The maps of all cells, ready to be exchanged.
+class Exchanged(JoinedCells):
+    """Groups of cells, ready to exchange.
 
-    known  a right-hand side, and what was found for it: the one for which it was tried whether the
-           exchange does in place of merging
+    maps  of the stages that have some of these groups
     """
 
-    order: Order
     solver: Exchange
     maps: tuple[Maps | None, ...]
-    distinct: tuple[Distinct, ...]
-    known: tuple[Array, Solved] | None = None
+
+    @property
+    def handed(self) -> Mapping[int, int]:
+        """Every process goes on with its own."""
+        return MappingProxyType({})
+
+    @property
+    def enough(self) -> float:
+        """Corrections are for what joins magnify."""
+        any_joins = any(join is not None for join in self.joins)
+        return max(EXACT, 10 * self.solver.tolerance) if any_joins else np.inf
 
     @property
     def bytes(self) -> int:
-        """Nothing but the maps of the cells is needed."""
-        return 0
+        joined = (i for i in self._front.members if self.order.stages[i].cells is None)
+        return super().bytes + sum(
+            own.T.nbytes for own in map(self.maps.__getitem__, joined) if own
+        )
 
-    @property
-    def growth(self) -> float:
-        """Nothing is inverted."""
-        return 1.0
+    @cached_property
+    def _front(self) -> Front:
+        return front_of(self.order, self.solver.group)
 
     @cached_property
     def _sides(self) -> list[Side]:
-        return sides(self.order, self.maps, self.distinct)
+        return sides(self._front, self.maps, self.distinct)
 
-    def solve(
+    def _across(
         self,
-        c: Sequence[Array | None],
-        sums: Sequence[Array | None],
+        outs: list[Array],
+        parts: list[Array],
         values: Array,
-        progress: Progress | None = None,
-    ) -> tuple[list[Array], SolverResult]:
-        """`in` of all single cells, per stage, and how it was found; several right-hand sides are
-        taken one after the other."""
-        if values.ndim > 1:
-            return self._each(c, sums, values)
+        taken: list[Array],
+        progress: Progress | None,
+    ) -> SolverResult:
+        """Several right-hand sides one after the other."""
+        if values.ndim == 1:
+            return self._solved(outs, taken, progress)
+        every = [self._solved(_one(outs, i), _one(taken, i), progress) for i in range(len(values))]
+        return max(every, key=lambda own: own.iterations)
+
+    def _solved(
+        self, outs: list[Array], taken: list[Array], progress: Progress | None
+    ) -> SolverResult:
         first, *rest = self._sides
-        own = [side.vector(c) for side in self._sides]
-        found = self._found(self._right(own), progress)
-        taken = self._rooms(self.order.taken)
+        own = [side.vector(outs) for side in self._sides]
+        right = first.forth.go(own[0])
+        for side, mine in zip(rest, own[1:], strict=True):
+            right = side.forth.go(side.times(right) + mine)
+        found = self._iterated(self._around, right, progress)
         first.put(found.x, taken)
         for side in rest:
             side.put(first.forth.go(first.times(found.x) + own[0]), taken)
-        return [NONE if x is None else x for x in taken], _result(found)
+        curve = History(residual=np.array(found.history))
+        return SolverResult(None, len(found.history), found.stop, curve, found.residual)
 
-    def transposed(
-        self, taken: Sequence[Array | None], several: tuple[int, ...]
-    ) -> tuple[list[Array | None], Array]:
-        """The transpose of `solve`, one after the other: from `in` (members, k, in) to c."""
-        each = [
-            self._transposed([None if own is None else own[:, i] for own in taken])
-            for i in range(several[0])
-        ]
-        found = [
-            None if own[0] is None else np.stack([x for x in own if x is not None], axis=1)
-            for own in zip(*each, strict=True)
-        ]
-        return found, np.zeros((*several, 0))
+    def _across_back(self, taken: list[Array], given: list[Array], parts: list[Array]) -> Array:
+        several = next(own.shape[1] for own in given if own.ndim == 3)
+        for i in range(several):
+            self._solved_back(_one(taken, i), _one(given, i))
+        return np.zeros((several, 0))
 
-    def _transposed(self, taken: Sequence[Array | None]) -> list[Array | None]:
+    def _solved_back(self, taken: list[Array], given: list[Array]) -> None:
         first, *rest = self._sides
         own = [side.vector(taken) for side in self._sides]
         right = own[0]
@@ -96,17 +108,8 @@ class Exchanged:
         x = [self._iterated(self._around_back, right).x]
         for side, mine in zip(rest, own[1:], strict=True):
             x.append(mine + side.times_back(side.home.go(x[0])))
-        given = self._rooms(self.order.given)
         for side, mine in zip(self._sides, x[1:] + x[:1], strict=True):
             side.put(side.home.go(mine), given)
-        return given
-
-    def _rooms(self, places: Sequence[np.ndarray | None]) -> list[Array | None]:
-        """For numbers of the cells that this process has, by stages."""
-        return [
-            None if own is None or place is None else np.zeros(place.shape)
-            for own, place in zip(self.maps, places, strict=True)
-        ]
 
     def _around(self, x: Array) -> Array:
         """in - Pi T in, of the first side; over the other one, if there are two."""
@@ -122,70 +125,51 @@ class Exchanged:
             found = side.times_back(side.home.go(found))
         return x - found
 
-    def tried(
-        self, c: Sequence[Array | None], progress: Progress | None = None
-    ) -> Exchanged | None:
-        """This exchange with what it finds for these data; None if it does not settle, or hardly
-        determines what it finds: then merging does better, or says more."""
-        right = self._right([side.vector(c) for side in self._sides])
-        found = self._iterated(self._around, right, progress)
-        settled = found.residual <= LOOSELY * self.solver.tolerance and found.regular > REGULAR
-        if not (settled and found.history):
-            return None
-        return replace(self, known=(right, found._replace(stop=Stop.RESIDUAL)))
-
-    def _right(self, own: Sequence[Array]) -> Array:
-        """The right-hand side of the first side, from what all cells give by themselves."""
-        first, *rest = self._sides
-        right = first.forth.go(own[0])
-        for side, mine in zip(rest, own[1:], strict=True):
-            right = side.forth.go(side.times(right) + mine)
-        return right
-
-    def _found(self, right: Array, progress: Progress | None) -> Solved:
-        if self.known is not None:
-            right_known, found = self.known
-            if not processes.largest("known", float(not np.array_equal(right, right_known))):
-                return found
-        return self._iterated(self._around, right, progress)
+    def settles(self, most: int, progress: Progress | None = None) -> bool:
+        """Whether so many iterations solve for any data, and determine what they find: tried with
+        random ones, which leave nothing out."""
+        random = np.random.default_rng(processes.index())
+        right = random.standard_normal(sum(own.taken.size for own in self._sides[0].groups))
+        found = self._iterated(self._around, right, progress, most, ROUGHLY)
+        return found.stop == Stop.RESIDUAL and found.regular > REGULAR
 
     def _iterated(
         self,
         product: Callable[[Array], Array],
         right: Array,
         progress: Progress | None = None,
+        most: int | None = None,
+        tolerance: float | None = None,
     ) -> Solved:
         return gmres(
             product,
             right,
-            tolerance=self.solver.tolerance,
-            most=self.solver.max_iterations,
+            tolerance=tolerance or self.solver.tolerance,
+            most=most or self.solver.max_iterations,
             restart=RESTART,
             total=None if processes.alone() else partial(processes.total, "exchange"),
             progress=progress,
         )
 
-    def _each(
-        self, c: Sequence[Array | None], sums: Sequence[Array | None], values: Array
-    ) -> tuple[list[Array], SolverResult]:
-        every = [
-            self.solve([None if own is None else own[:, i] for own in c], sums, one)
-            for i, one in enumerate(values)
-        ]
-        taken = [np.stack(own, axis=1) for own in zip(*(one for one, _ in every), strict=True)]
-        return taken, max((result for _, result in every), key=lambda own: own.iterations)
 
-
-NONE = np.zeros((0, 0))
-
-LOOSELY = 10.0
-"""By how much the residual of an exchange in place of merging may be above its tolerance, where
-rounding leaves no more."""
+ROUGHLY = 1e-6
+"""Relative residual of a trial. A direction that nothing determines has a part of random data that
+is larger."""
 
 REGULAR = 1e-7
 """Reciprocal condition number below which the exchange may not determine its solution."""
 
 
-def _result(found: Solved) -> SolverResult:
-    curve = History(residual=np.array(found.history))
-    return SolverResult(None, len(found.history), found.stop, curve, found.residual)
+def exchange(climb: Climb, solver: Exchange) -> Exchanged:
+    """What has been joined as far as groups for this solver."""
+    order = climb.order
+    maps = tuple(climb.maps.get(i) for i in range(len(order.stages)))
+    return Exchanged(
+        order, tuple(climb.leaves), tuple(climb.distinct), tuple(climb.joins), climb.reused,
+        largest_inverse(climb.joins), solver, maps,
+    )  # fmt: skip
+
+
+def _one(parts: list[Array], i: int) -> list[Array]:
+    """Those of one right-hand side."""
+    return [own[:, i] if own.ndim == 3 else own for own in parts]

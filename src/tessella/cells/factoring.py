@@ -8,11 +8,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from tessella.cells.budget import Choice, chosen, enough, joining_bytes
+from tessella.cells.budget import enough, joining_bytes
+from tessella.cells.choosing import Choice, chosen
 from tessella.cells.device import DeviceFactors, device_factors
-from tessella.cells.exchanged import Exchanged
+from tessella.cells.exchanged import Exchanged, exchange
 from tessella.cells.factored import MAGNIFIED
 from tessella.cells.factors import CellFactors
+from tessella.cells.front import front_of
 from tessella.cells.joining import Order
 from tessella.cells.joins import Climb
 from tessella.cells.kinds import Kind, find_kinds
@@ -29,6 +31,7 @@ from tessella.cells.tiled import spaces
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes
+from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.slabs import TIME
@@ -114,7 +117,7 @@ def _factored(
             "integrals and measurements of the whole are solved for at the last join: use "
             "solver='merging', or leave it out"
         )
-    choice = Choice(solver) if solver else chosen(plan, distinct, maps, bool(system.sums), once)
+    choice = Choice(solver) if solver else _chosen(system, plan, distinct, maps, once)
     _check_memory(system, plan, kinds, distinct, maps, choice.solver)
     with processes.in_unison("maps and joins"):
         mapped = map_kinds(kinds, system.asked, sigma, known, _in_waves(system))
@@ -124,30 +127,35 @@ def _factored(
         if progress is not None:
             progress(len(kinds), 2 * len(kinds), 1.0)
         climb = Climb(plan, singles.maps(mapped), distinct, shelf)
-        if isinstance(choice.first, Merging):
+        if isinstance(choice.first, Exchange):
+            climb.to(front_of(plan, choice.first.group))
+        else:
             climb.below()
+    joined = _joined(climb, choice, np.array([total.weight for total in system.sums]), progress)
+    again, tally = _tally(mapped, joined, known, processes.sent_bytes() - begun)
+    return CellFactors(
+        system, tuple(made), again, choice.note(joined.solver), 1.0, space_of, tuple(kinds),
+        tuple(mapped), shared_units(kinds), joined, tally,
+    )  # fmt: skip
 
-    def factors(joined: Merged | Exchanged) -> CellFactors:
-        again, tally = _tally(mapped, joined, known, processes.sent_bytes() - begun)
-        return CellFactors(
-            system, tuple(made), again, choice.note(joined.solver), 1.0, space_of, tuple(kinds),
-            tuple(mapped), shared_units(kinds), joined, tally,
-        )  # fmt: skip
 
+def _joined(
+    climb: Climb, choice: Choice, weights: Array, progress: Progress | None
+) -> Merged | Exchanged:
+    """By an exchange if one is asked for, or preferred and settles; otherwise merged."""
     if isinstance(choice.first, Exchange):
-        found = factors(Exchanged(plan, choice.first, tuple(climb.leaves), distinct))
-        if choice.first is choice.solver:
+        found = exchange(climb, choice.first)
+        if choice.sooner is None or found.settles(choice.most, progress):
             return found
-        tried = found.tried(progress)
-        if tried is not None:
-            return tried
         with processes.in_unison("joins"):
             climb.below()
-    found = factors(merge(climb, np.array([total.weight for total in system.sums])))
-    return found if choice.first is choice.solver else found.noted(UNSETTLED)
+    return merge(climb, weights)
 
 
-UNSETTLED = "an exchange was tried before, and did not settle"
+def _chosen(
+    system: CellSystem, plan: Order, distinct: Sequence[Distinct], maps: int, once: bool
+) -> Choice:
+    return chosen(plan, distinct, maps, bool(system.sums), once, system.problem.domain.dimension)
 
 
 def _in_waves(system: CellSystem) -> bool:

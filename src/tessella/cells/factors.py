@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -43,11 +43,6 @@ class CellFactors(FactoredCells):
     @property
     def solver(self) -> Merging | Exchange:
         return self.joined.solver
-
-    @property
-    def iterative(self) -> bool:
-        """An exchange that was tried in place of merging has not been stopped early."""
-        return isinstance(self.joined, Exchanged) and self.joined.known is None
 
     @property
     def sharing(self) -> int:
@@ -129,25 +124,6 @@ class CellFactors(FactoredCells):
     ) -> tuple[list[Array], SolverResult]:
         """What the cells of every family answer to right-hand sides (see `CellSystem.split`) and to
         what comes in."""
-        answers, places, c, e = self._alone(h, values)
-        taken, result = self.joined.solve(c, e, values, progress)
-        return [
-            own.taking(y, taken[int(stage[0])][at])
-            for own, (stage, at), y in zip(self.mapped, places, answers, strict=True)
-        ], result
-
-    def tried(self, progress: Progress | None = None) -> CellFactors | None:
-        """With what the exchange finds for the system's right-hand side, if it does."""
-        assert isinstance(self.joined, Exchanged)
-        *_, c, _ = self._alone(*self.system.split(self.system.right))
-        joined = self.joined.tried(c, progress)
-        return None if joined is None else replace(self, joined=joined)
-
-    def _alone(
-        self, h: Sequence[Array], values: Array
-    ) -> tuple[list[Array], list[np.ndarray], list[Array | None], list[Array | None]]:
-        """What the cells of every family answer if nothing comes in, their places in the tree, and
-        what they give and add to the sums, by stages."""
         system, order, several = self.system, self.joined.order, values.shape[:-1]
         b = projected(system, self.spaces, self.space_of, h, several)
         answers = [own.start(b, system.asked, h) for own in self.mapped]
@@ -164,7 +140,11 @@ class CellFactors(FactoredCells):
             given[at] = own.given(y)
             if n:
                 part[at] = own.summed(y)
-        return answers, places, c, e
+        taken, result = self.joined.solve(c, e, values, progress)
+        return [
+            own.taking(y, taken[int(stage[0])][at])
+            for own, (stage, at), y in zip(self.mapped, places, answers, strict=True)
+        ], result
 
     def transposed(self, a: Array) -> Array:
         """Every step of `many` transposed, the last one first; of the sums, which all processes

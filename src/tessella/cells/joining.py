@@ -17,7 +17,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tessella.cells.colours import coloured
 from tessella.cells.halving import first_halves, halved, shared
 from tessella.cells.stage import Sizes, Stage, of_ports, stack_ports
 
@@ -80,38 +79,30 @@ class Order:
         return found
 
     @cached_property
-    def taker(self) -> np.ndarray:
-        """The cell that takes each number of that vector, or -1."""
-        return self._whose(self.taken)
-
-    @cached_property
-    def giver(self) -> np.ndarray:
-        """The cell that gives it, or -1."""
-        return self._whose(self.given)
-
-    def _whose(self, places: Sequence[np.ndarray | None]) -> np.ndarray:
-        found = np.full(self.size, -1)
-        for stage, place in zip(self.stages, places, strict=True):
-            if place is not None:
-                found[place] = np.array(stage.cells)[:, None]
-        return found
-
-    @cached_property
     def crossing(self) -> np.ndarray:
         """Where in that vector one process takes what another one gives."""
-        both = np.flatnonzero((self.taker >= 0) & (self.giver >= 0))
-        return both[self.owners[self.taker[both]] != self.owners[self.giver[both]]]
+        by, to = np.full(self.size, -1), np.full(self.size, -1)
+        for stage, taken, given in zip(self.stages, self.taken, self.given, strict=True):
+            if taken is not None and given is not None:
+                to[taken], by[given] = stage.owner, stage.owner
+        return np.flatnonzero((by != to) & (by >= 0) & (to >= 0))
 
     @cached_property
-    def colours(self) -> np.ndarray:
-        """Of every cell, so that neighbours differ; the same for all if that cannot be."""
-        both = (self.taker >= 0) & (self.giver >= 0)
-        pairs = np.unique(np.stack([self.taker[both], self.giver[both]]), axis=1)
-        return coloured(pairs, len(self.places))
+    def cells(self) -> list[int]:
+        """How many cells the members of every stage have."""
+        found: list[int] = []
+        for s in self.stages:
+            found.append(1 if s.cells is not None else found[s.left] + found[s.right])
+        return found
 
     @cached_property
     def known(self) -> dict[object, Any]:
         """Which members are alike, as it was found last (see `maps`)."""
+        return {}
+
+    @cached_property
+    def fronts(self) -> dict[int, Any]:
+        """Groups of at most so many cells, those that were asked for (see `front`)."""
         return {}
 
     @cached_property

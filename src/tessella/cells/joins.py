@@ -21,6 +21,7 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.cells.block import Block
+from tessella.cells.front import Front, front_of
 from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct, Maps, runs
 from tessella.cells.shelf import Shelf
@@ -212,10 +213,14 @@ class Climb:
 
     def below(self) -> Climb:
         """All joins of cells that one process has, made by it alone; but for the very last one."""
+        return self.to(front_of(self.order, len(self.order.places)))
+
+    def to(self, front: Front) -> Climb:
+        """All joins below a front that this process makes and has not made yet."""
         stages, me = self.order.stages, processes.index()
-        mine = {i for i, stage in enumerate(stages) if stage.owner == me} - self.order.above
-        for level in self.order.levels[:-1]:
-            self._join([i for i in level if i in mine])
+        for level in self.order.levels:
+            own = [i for i in level if i in front.joined and stages[i].owner == me]
+            self._join([i for i in own if self.joins[i] is None])
         return self
 
     def _join(self, level: Sequence[int]) -> None:
@@ -238,3 +243,9 @@ class Climb:
             self.uses[child] -= 1
             if not self.uses[child]:
                 maps.pop(child)
+
+
+def largest_inverse(joins: Sequence[Join | None]) -> float:
+    """The largest number in the inverse of an exchange, and at least 1."""
+    each = (float(np.abs(join.inverse).max(initial=0.0)) for join in joins if join is not None)
+    return max([1.0, *each])

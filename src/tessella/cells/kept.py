@@ -171,9 +171,10 @@ def _mapped(own: Mapped) -> Mapped:
 
 def _joined(joined: Merged | Exchanged) -> Merged | Exchanged:
     """Without the names of maps, by which a refinement finds them again."""
-    if isinstance(joined, Exchanged):
-        return dataclasses.replace(joined, maps=_nameless(joined.maps), known=None)
-    return dataclasses.replace(joined, leaves=_nameless(joined.leaves))
+    bare = dataclasses.replace(joined, leaves=_nameless(joined.leaves))
+    if isinstance(bare, Exchanged):
+        return dataclasses.replace(bare, maps=_nameless(bare.maps))
+    return bare
 
 
 def _nameless(maps: tuple[Maps | None, ...]) -> tuple[Maps | None, ...]:

@@ -1,11 +1,11 @@
-"""What single cells make of what they take, and its ways to those that take it.
+"""What the groups of a front make of what they take, and its ways to those that take it.
 
-Where the cells can be coloured like a chessboard, those of one colour give only to those of the
-other: they make two sides, each with vectors of its own, and half of the unknowns determine the
-rest. Otherwise there is one side, which gives to itself. Of several processes each has its own
-cells of either, and tells its neighbours what theirs get.
+Where groups can be coloured like a chessboard, those of one colour give only to those of the other:
+they make two sides, each with vectors of its own, and half of the unknowns determine the rest.
+Otherwise there is one side, which gives to itself. Of several processes each has its own groups of
+either, and tells its neighbours what theirs get.
 
-A vector has what the cells of a side take, or what they give: stage by stage, and in each those
+A vector has what the groups of a side take, or what they give: stage by stage, and in each those
 with the same map one after the other. Whatever is given at a face is taken once, so that the way
 there and its transpose are look-ups.
 """
@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tessella.cells.joining import Order
+from tessella.cells.front import Front
 from tessella.cells.maps import Distinct, Maps
 from tessella.cells.stage import evenly
 from tessella.machine import processes
@@ -32,13 +32,11 @@ PIECE = 1 << 21
 MANY = 1 << 23
 """Bytes of maps from which on other cores are woken."""
 
-Parts = Sequence[Array | None]
-"""Numbers of the cells of every stage, (members, n); None where a process has none."""
 
-
-class Some(NamedTuple):
-    """Cells of one stage, in the order of a vector: which maps they have, ascending, and where
-    their numbers are among those of all cells, taken (members, in) and given (members, out)."""
+class Groups(NamedTuple):
+    """Those of one stage, in the order of a vector: which members they are and which maps they
+    have, ascending, and where their numbers are among those of all, taken (members, in) and given
+    (members, out)."""
 
     stage: int
     members: np.ndarray
@@ -49,7 +47,7 @@ class Some(NamedTuple):
 
 class Piece(NamedTuple):
     """Some maps (matrices, out, in), and the parts of both vectors that belong to equally many
-    cells with each."""
+    groups with each."""
 
     T: Array
     taken: slice
@@ -90,23 +88,23 @@ class Way(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Side:
-    """The cells of a side that this process has: their maps, the way from what they give to what
+    """The groups of a side that this process has: their maps, the way from what they give to what
     the next side takes, and its transpose."""
 
-    cells: tuple[Some, ...]
+    groups: tuple[Groups, ...]
     pieces: tuple[Piece, ...]
     forth: Way
     home: Way
 
     def times(self, x: Array) -> Array:
-        """What these cells give, T x, by what they take."""
-        y = np.empty(sum(own.given.size for own in self.cells))
+        """What these groups give, T x, by what they take."""
+        y = np.empty(sum(own.given.size for own in self.groups))
         self._all(lambda piece: piece.times(x, y))
         return y
 
     def times_back(self, y: Array) -> Array:
         """T^T y."""
-        x = np.empty(sum(own.taken.size for own in self.cells))
+        x = np.empty(sum(own.taken.size for own in self.groups))
         self._all(lambda piece: piece.times_back(y, x))
         return x
 
@@ -114,33 +112,32 @@ class Side:
         large = sum(piece.T.nbytes for piece in self.pieces) > MANY
         in_parallel(work, self.pieces, np.inf if large else 0.0)
 
-    def vector(self, parts: Parts) -> Array:
-        """Their numbers of every stage, one after the other."""
-        own = [parts[some.stage][some.members].ravel() for some in self.cells]  # type: ignore[index]
+    def vector(self, parts: Sequence[Array]) -> Array:
+        """Their numbers (members, n) of every stage, one after the other."""
+        own = [parts[some.stage][some.members].ravel() for some in self.groups]
         return np.concatenate([np.zeros(0), *own])
 
-    def put(self, x: Array, parts: Parts) -> None:
+    def put(self, x: Array, parts: Sequence[Array]) -> None:
         """The other way."""
         start = 0
-        for some in self.cells:
+        for some in self.groups:
             room = parts[some.stage]
-            assert room is not None
             shape = len(some.members), room.shape[1]
             end = start + shape[0] * shape[1]
             room[some.members] = x[start:end].reshape(shape)
             start = end
 
 
-def sides(order: Order, maps: Sequence[Maps | None], distinct: Sequence[Distinct]) -> list[Side]:
+def sides(front: Front, maps: Sequence[Maps | None], distinct: Sequence[Distinct]) -> list[Side]:
     """Those of this process: two that give to each other, or one."""
-    me, colours = processes.index(), order.colours
-    by, to = (np.append(order.owners, -1)[own] for own in (order.giver, order.taker))
-    of = np.append(colours, -1)[order.giver]
-    cells = [_some(order, distinct, colours == k) for k in range(int(colours.max(initial=0)) + 1)]
+    me, colours = processes.index(), front.colours
+    by, to = (np.append(front.owners, -1)[own] for own in (front.giver, front.taker))
+    of = np.append(colours, -1)[front.giver]
+    groups = [_groups(front, distinct, k) for k in range(int(colours.max(initial=0)) + 1)]
     found = []
-    for k, own in enumerate(cells):
+    for k, own in enumerate(groups):
         given = _places([some.given for some in own])
-        taken = _places([some.taken for some in cells[(k + 1) % len(cells)]])
+        taken = _places([some.taken for some in groups[(k + 1) % len(groups)]])
         givers, takers = (np.where(of == k, ends, -1) for ends in (by, to))
         forth = _way(given, taken, givers, takers, me)
         home = _way(taken, given, takers, givers, me)
@@ -148,39 +145,37 @@ def sides(order: Order, maps: Sequence[Maps | None], distinct: Sequence[Distinct
     return found
 
 
-def _some(order: Order, distinct: Sequence[Distinct], wanted: np.ndarray) -> list[Some]:
-    """Those of these cells that this process has."""
+def _groups(front: Front, distinct: Sequence[Distinct], colour: int) -> list[Groups]:
+    """Those of a colour that this process has."""
     found = []
-    for i, (stage, taken, given) in enumerate(
-        zip(order.stages, order.taken, order.given, strict=True)
-    ):
-        if taken is None or given is None or stage.owner != processes.index():
+    for i, members in front.members.items():
+        if front.order.stages[i].owner != processes.index():
             continue
-        members = np.flatnonzero(wanted[np.array(stage.cells)])
-        members = members[np.argsort(distinct[i].which[members], kind="stable")]
-        if len(members):
-            own = members, distinct[i].which[members], taken[members], given[members]
-            found.append(Some(i, *own))
+        own = np.flatnonzero(front.colours_of[i] == colour)
+        own = own[np.argsort(distinct[i].which[members[own]], kind="stable")]
+        if len(own):
+            which, (taken, given) = distinct[i].which[members[own]], front.ends[i]
+            found.append(Groups(i, members[own], which, taken[own], given[own]))
     return found
 
 
-def _pieces(cells: Sequence[Some], maps: Sequence[Maps | None]) -> list[Piece]:
-    """Maps of equally many cells together, a few at a time; those of very many cells again and
+def _pieces(groups: Sequence[Groups], maps: Sequence[Maps | None]) -> list[Piece]:
+    """Maps of equally many groups together, a few at a time; those of very many groups again and
     again."""
     found: list[Piece] = []
     starts = np.zeros(2, dtype=np.int64)
-    for own in cells:
+    for own in groups:
         stage = maps[own.stage]
         assert stage is not None
         widths = np.array([own.taken.shape[1], own.given.shape[1]])
         which, first, each = np.unique(own.which, return_index=True, return_counts=True)
         first = np.append(first, len(own.which))
         for some in _alike(which, each, stage.T[0].nbytes):
-            cell, end = int(first[some.start]), int(first[some.stop])
-            T, most = stage.T[evenly(which[some])], end - cell
+            begin, end = int(first[some.start]), int(first[some.stop])
+            T, most = stage.T[evenly(which[some])], end - begin
             if len(T) == 1:
                 most = max(1, PIECE // max(8 * int(widths.sum()), 1))
-            for a, b in pairwise([*range(cell, end, most), end]):
+            for a, b in pairwise([*range(begin, end, most), end]):
                 taken, given = (
                     slice(int(start + a * width), int(start + b * width))
                     for start, width in zip(starts, widths, strict=True)

@@ -19,6 +19,10 @@ class Merging:
     iterative: ClassVar[bool] = False
 
 
+ROUNDING = 1e-14
+"""Relative residual of an exchange that is as good as direct."""
+
+
 @dataclass(frozen=True)
 class Exchange:
     """Cells exchange data with their neighbours until nothing changes, by GMRES: for more cells
@@ -27,15 +31,22 @@ class Exchange:
     max_iterations: int = 2_000
     tolerance: float = 1e-12
     """Relative residual of the exchange at which it ends."""
+    group: int = 1
+    """Cells of a group at most: such groups are merged before, and exchange data then. Larger ones
+    take fewer iterations, and more memory."""
 
     name: ClassVar[str] = "exchange"
-    iterative: ClassVar[bool] = True
+
+    @property
+    def iterative(self) -> bool:
+        """Whether it ends before rounding errors do."""
+        return self.tolerance > ROUNDING
 
     def __post_init__(self) -> None:
-        if not (isinstance(self.max_iterations, int) and self.max_iterations >= 1):
-            raise ValueError(
-                f"max_iterations must be a whole number of at least 1, got {self.max_iterations!r}"
-            )
+        for name in ("max_iterations", "group"):
+            number = getattr(self, name)
+            if not (isinstance(number, int) and number >= 1):
+                raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
 

@@ -1,0 +1,176 @@
+"""How cells are joined: whatever is foretold to take the least time, and fits."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from tessella.cells.budget import RESTART, exchange_bytes, joining_bytes
+from tessella.cells.front import Front, front_of
+from tessella.cells.joining import Order
+from tessella.cells.maps import Distinct
+from tessella.cells.solvers import ROUNDING, Exchange, Merging
+from tessella.cells.stage import Stage
+from tessella.cells.together import Teams
+from tessella.machine import processes
+from tessella.machine.memory import available_bytes, gib
+from tessella.machine.threads import CORES
+
+RATE, HALF = 4e10, 64
+"""Flops per second of a core in joins that close many numbers, and how many numbers halve that."""
+
+READ = 4e9
+"""Numbers per second that a process reads from memory."""
+
+DELAY = 1e-4
+"""Seconds that an iteration takes beside its products, and once more for every doubling of
+processes."""
+
+QUICK = 0.01
+"""Seconds of merging below which nothing else is thought of, and seconds that must be saved."""
+
+PART = 0.7
+"""Part of merging's time that anything else may take."""
+
+PATIENCE = 120.0
+"""Seconds up to which merging is preferred, if it is for many right-hand sides."""
+
+MANY = 50
+"""Right-hand sides that factors are made for."""
+
+TRIAL = 0.5
+"""Part of an exchange's iterations that are made before, to see whether they settle."""
+
+FILLED = 0.6
+"""Part of what is free that joining may be foretold to take."""
+
+
+class Choice(NamedTuple):
+    """How cells are joined, what merging is foretold to take, and an exchange between groups that
+    is preferred to it if that settles in so many iterations."""
+
+    solver: Merging | Exchange
+    plan: str = ""
+    sooner: Exchange | None = None
+    most: int = 0
+
+    @property
+    def first(self) -> Merging | Exchange:
+        """What is done first."""
+        return self.sooner or self.solver
+
+    def note(self, solver: Merging | Exchange) -> str:
+        """A remark on one of them."""
+        if not self.plan:
+            return ""
+        if isinstance(solver, Merging):
+            tried = "; an exchange was tried before, and did not settle" if self.sooner else ""
+            return f"direct: {self.plan}{tried}"
+        groups = "" if solver.group == 1 else f"between groups of up to {solver.group} cells, "
+        if self.sooner:
+            return f"{groups}sooner than merging all: {self.plan}"
+        return f"{groups}iterative, because merging all would need {self.plan}"
+
+
+class Cost(NamedTuple):
+    """Bytes, and seconds of joining and of an iteration, of a process; and how many iterations a
+    right-hand side takes."""
+
+    size: float
+    joining: float
+    iteration: float = 0.0
+    iterations: float = 0.0
+
+    def seconds(self, right_sides: int) -> float:
+        return self.joining + (TRIAL + right_sides) * self.iterations * self.iteration
+
+
+def chosen(
+    order: Order,
+    distinct: Sequence[Distinct],
+    maps: int,
+    bound: bool,
+    once: bool = False,
+    dimension: int = 2,
+) -> Choice:
+    """Merging if its predicted memory and time fit, beside so many bytes of the cells' own maps,
+    else an exchange between groups. Sums and open ports (`bound`) can only be merged. Is it for a
+    single right-hand side (`once`), an exchange is preferred where it is foretold to be sooner."""
+    size = joining_bytes(order, distinct, Merging())
+    others, more = processes.beside("needs", maps, int(size))
+    left, room = (available_bytes(n) - maps for n in (others + more, others))
+    if room <= 0:
+        left = sys.maxsize  # maps alone do not fit: refused later
+    *merging, short = processes.largest_each("plan", size, _merging(order, distinct), -float(left))
+    direct, free = Cost(*merging), -FILLED * short
+    fits = direct.size < free and direct.joining < PATIENCE
+    plan = f"about {gib(int(direct.size))} and {direct.joining:.1g} s"
+    if bound or (fits and direct.joining < QUICK):
+        return Choice(Merging(), plan)
+    fronts = [front_of(order, group) for group in _groups(order)]
+    every = processes.largest_each(
+        "fronts", *(x for front in fronts for x in _cost(front, distinct, dimension))
+    )
+    costs = [Cost(*every[i : i + 4]) for i in range(0, len(every), 4)]
+    right_sides = 1 if once else MANY
+    fitting = [i for i, own in enumerate(costs) if own.size < free] or [0]
+    best = min(fitting, key=lambda i: costs[i].seconds(right_sides))
+    group, cost = fronts[best].group, costs[best]
+    if not fits:
+        return Choice(Exchange(group=group), plan)
+    if cost.seconds(right_sides) > min(PART * direct.joining, direct.joining - QUICK):
+        return Choice(Merging(), plan)
+    most = int((direct.joining - cost.joining) / cost.iteration)
+    return Choice(Merging(), plan, Exchange(tolerance=ROUNDING, group=group), most)
+
+
+def _groups(order: Order) -> list[int]:
+    """Numbers of cells of groups that are thought of: powers of two, up to what one process has."""
+    stages = range(len(order.stages) - 1)
+    most = max((order.cells[i] for i in stages if i not in order.above), default=1)
+    return [2**k for k in range((most - 1).bit_length() + 1)]
+
+
+def _merging(order: Order, distinct: Sequence[Distinct]) -> float:
+    """Seconds of all joins that this process makes or takes part in."""
+    me, teams = processes.index(), Teams(order).members
+    return sum(
+        len(distinct[i].pairs) * _join(stage, len(teams[i]))
+        for i, stage in enumerate(order.stages)
+        if stage.cells is None and me in teams[i]
+    )
+
+
+def _join(stage: Stage, team: int = 1) -> float:
+    """Seconds of one join by a team, all of which factor what closes."""
+    n = len(stage.numbers.a3_in)
+    every = 2 * n**3 / 3 if team > 1 else 0.0
+    return (every + stage.flops / team) * (1 + HALF / max(n, 1)) / (RATE * CORES)
+
+
+def _cost(front: Front, distinct: Sequence[Distinct], dimension: int) -> Cost:
+    """Of an exchange between these groups."""
+    me, stages = processes.index(), front.order.stages
+    mine = [i for i, stage in enumerate(stages) if stage.owner == me]
+    joining = sum(len(distinct[i].pairs) * _join(stages[i]) for i in mine if i in front.joined)
+    products = read = numbers = 0
+    for i in mine:
+        if count := front.counts[i]:
+            taken, given = (sum(own) for own in stages[i].sizes)
+            products += count * taken * given
+            read += min(count, distinct[i].count) * taken * given
+            numbers += count * taken
+    iterations = expected(sum(front.counts), dimension)
+    vectors = numbers * iterations  # half of them, four times, of half of the iterations
+    delay = DELAY * (1 + math.log2(processes.number()))
+    iteration = 2 * products / (RATE * CORES) + (read + vectors) / READ + delay
+    size = exchange_bytes(front, distinct, numbers / 2, RESTART)
+    return Cost(size, joining, iteration, iterations)
+
+
+def expected(groups: int, dimension: int) -> float:
+    """Iterations that an exchange between so many groups is likely to take, if nothing resonates
+    (`python -m benchmarks exchange_growth`)."""
+    return 30 + 3 * groups ** (1 / dimension)
