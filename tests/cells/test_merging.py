@@ -335,7 +335,9 @@ def test_every_cell_is_joined_once_and_all_inner_ports_are_closed(rng):
     assert sum(s.count for s in plan.stages if s.cells is None) == 11
     closed = sum(len(s.closed) * s.count for s in plan.stages)
     assert closed == len([f for f in grid.faces if f.below >= 0])
-    assert plan.open_places.tolist() == [plan.size - 1], "the last face has nobody below"
+    front = Front(plan, 1)
+    assert np.flatnonzero(front.giver < 0).tolist() == [plan.size - 1], "nobody is below that face"
+    assert np.all(front.taker >= 0)
 
 
 def test_an_order_is_found_again_and_another_one_is_another(rng):

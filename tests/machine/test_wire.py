@@ -374,4 +374,5 @@ def test_every_process_has_a_part_of_the_tree(cells, number):
     for stage, to in made.handed.items():
         assert made.stages[stage].count == 1
         assert to < made.stages[stage].owner
-    assert len(made.crossing) == 4 * np.count_nonzero(np.diff(owners))
+    crossing = sum(map(len, made.crossing.values()))
+    assert crossing == 4 * np.count_nonzero(np.diff(owners))

@@ -126,12 +126,15 @@ class Exchanged(JoinedCells):
         return x - found
 
     def settles(self, most: int, progress: Progress | None = None) -> bool:
-        """Whether so many iterations solve for any data, and determine what they find: tried with
-        random ones, which leave nothing out."""
+        """Whether so many iterations solve for any data, and determine what they find."""
+        found = self.trial(most, progress)
+        return found.stop == Stop.RESIDUAL and found.regular > REGULAR
+
+    def trial(self, most: int, progress: Progress | None = None) -> Solved:
+        """The exchange of random data, which leave nothing out."""
         random = np.random.default_rng(processes.index())
         right = random.standard_normal(sum(own.taken.size for own in self._sides[0].groups))
-        found = self._iterated(self._around, right, progress, most, ROUGHLY)
-        return found.stop == Stop.RESIDUAL and found.regular > REGULAR
+        return self._iterated(self._around, right, progress, most, ROUGHLY)
 
     def _iterated(
         self,

@@ -25,7 +25,7 @@ from tessella.machine.arrays import Array
 EXACT = 1e-13
 """Relative residual of the exchange that is left as it is."""
 
-NONE = np.zeros((0, 0))
+NONE, NOWHERE = np.zeros((0, 0)), np.zeros(0, dtype=np.int64)
 
 Parts = Sequence[Array | None]
 """Numbers of the members of every stage, (members, n), or (members, k, n) for several right-hand
@@ -259,9 +259,8 @@ class JoinedCells(ABC):
             if values.size:
                 found += np.sum(one.times(own.E, mine) + part, axis=0)
             put(x, place, mine)
+        self._crossed(x, back=True)
         apart = gathered_outputs(order, outs) - x
-        apart[..., order.open_places] = 0.0
-        self._exchanged(apart)
         again = [
             None if place is None or part is None else taken_from(apart, place)
             for place, part in zip(order.given, sums, strict=True)
@@ -269,16 +268,26 @@ class JoinedCells(ABC):
         none = [None if part is None else np.zeros_like(part) for part in sums]
         return again, none, values - (processes.total("sums", found) if values.size else 0.0)
 
-    def _exchanged(self, x: Array) -> None:
-        """Add what other processes have where one takes what another gives."""
-        at = self.order.crossing
-        if len(at):
-            x[..., at] = processes.total("faces", np.ascontiguousarray(x[..., at]))
+    def _crossed(self, x: Array, back: bool = False) -> None:
+        """Of what crosses between processes, tell those who take it what is given; or `back`, those
+        who give it what is taken."""
+        if processes.alone():
+            return
+        me, crossing = processes.index(), self.order.crossing
+        leaving = {p if q == me else q: NOWHERE for p, q in crossing if me in (p, q)}
+        coming = dict(leaving)
+        for (taker, giver), at in crossing.items():
+            if me in (taker, giver):
+                here = leaving if back == (me == taker) else coming
+                here[giver if me == taker else taker] = at
+        heard = processes.swapped("faces", {q: x[..., at] for q, at in leaving.items()})
+        for q, at in coming.items():
+            x[..., at] = heard[q]
 
     def _missed_back(self, taken: Parts, c: Parts, values: Array) -> list[Array | None]:
         """What this leaves over of the transposed exchange, taken - F^T (c, values)."""
         x = gathered_outputs(self.order, c)
-        self._exchanged(x)
+        self._crossed(x)
         found: list[Array | None] = []
         for place, own, one, mine, given in zip(
             self.order.taken, self.leaves, self.distinct, taken, c, strict=True

@@ -79,13 +79,15 @@ class Order:
         return found
 
     @cached_property
-    def crossing(self) -> np.ndarray:
-        """Where in that vector one process takes what another one gives."""
+    def crossing(self) -> dict[tuple[int, int], np.ndarray]:
+        """Where in that vector one process takes what another one gives, by both."""
         by, to = np.full(self.size, -1), np.full(self.size, -1)
         for stage, taken, given in zip(self.stages, self.taken, self.given, strict=True):
             if taken is not None and given is not None:
                 to[taken], by[given] = stage.owner, stage.owner
-        return np.flatnonzero((by != to) & (by >= 0) & (to >= 0))
+        at = np.flatnonzero((by != to) & (by >= 0) & (to >= 0))
+        pairs = sorted(set(zip(to[at].tolist(), by[at].tolist(), strict=True)))
+        return {(p, q): at[(to[at] == p) & (by[at] == q)] for p, q in pairs}
 
     @cached_property
     def cells(self) -> list[int]:
@@ -104,12 +106,6 @@ class Order:
     def fronts(self) -> dict[int, Any]:
         """Groups of at most so many cells, those that were asked for (see `front`)."""
         return {}
-
-    @cached_property
-    def open_places(self) -> np.ndarray:
-        """Where in that vector something is taken that no neighbour gives."""
-        given = [np.zeros(0, dtype=np.int64), *(x.ravel() for x in self.given if x is not None)]
-        return np.setdiff1d(np.arange(self.size), np.concatenate(given))
 
     @cached_property
     def levels(self) -> list[list[int]]:

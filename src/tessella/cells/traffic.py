@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.cells.front import Front
 from tessella.cells.joining import Order
 from tessella.cells.jumps import across
 from tessella.cells.together import Teams
@@ -22,20 +23,50 @@ class Traffic(NamedTuple):
 def traffic(
     order: Order, ends: np.ndarray, unknowns: int, sums: int = 0, corrections: int = 0
 ) -> Traffic:
-    """Foretold from the order of joins, the cells at every face, the most unknowns of a cell, the
-    sums over all cells, and how often a solution is corrected.
+    """Of merging, foretold from the order of joins, the cells at every face, the most unknowns of a
+    cell, the sums over all cells, and how often a solution is corrected.
 
     A join that several processes make costs the columns that are dealt out, D, and what the owner
-    keeps of it. A right-hand side costs what every group that is handed over gives and takes; what
-    is at faces between processes is added up, and those below them are told their cells' unknowns.
+    keeps of it. A right-hand side costs what every group that is handed over gives and takes; those
+    who give something at faces between processes are told what is taken there, and those below them
+    their cells' unknowns.
     """
-    number = 1 + max(stage.owner for stage in order.stages)
     sizes = [order.stages[i].sizes for i in order.handed]
-    once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes)
-    once += processes.total_sent(number) * len(order.crossing)
-    cells = unknowns * sum(map(len, across(ends, order.owners).values()))
+    once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes) + _crossing(order)
     joining = sum(_joined(Teams(order), i, sums) for i in order.above)
-    return Traffic(8 * joining, 8 * ((1 + corrections) * once + cells))
+    told = (1 + corrections) * once + _unknowns(order, ends, unknowns)
+    return Traffic(8 * joining, 8 * told)
+
+
+def exchange_traffic(
+    front: Front, ends: np.ndarray, unknowns: int, iterations: int, tried: int = 0
+) -> Traffic:
+    """Of an exchange between groups in so many iterations, after a trial of so many.
+
+    Every product costs what crosses between processes: one an iteration, one for the residual at
+    the end, and for data two and what groups of the first colour give.
+    """
+    order, colours = front.order, front.colours[front.giver]
+    crossing = _crossing(order)
+    first = sum(int(np.sum(colours[at] == 0)) for at in order.crossing.values())
+    data = 2 * crossing + (first if front.colours.any() else 0)
+    sums = processes.total_sent(1 + max(stage.owner for stage in order.stages))
+
+    def sent(k: int) -> int:
+        return (k + 1) * crossing + sums * (k * k + 2 * k + 2) if k else 0
+
+    solving = sent(iterations) + data + 2 * sums + _unknowns(order, ends, unknowns)
+    return Traffic(8 * sent(tried), 8 * solving)
+
+
+def _crossing(order: Order) -> int:
+    """Numbers that one process takes and another one gives."""
+    return sum(map(len, order.crossing.values()))
+
+
+def _unknowns(order: Order, ends: np.ndarray, unknowns: int) -> int:
+    """Numbers of cells above a face between processes."""
+    return unknowns * sum(map(len, across(ends, order.owners).values()))
 
 
 def _joined(teams: Teams, i: int, sums: int) -> int:

@@ -46,8 +46,7 @@ def gmres(
     progress: Progress | None = None,
 ) -> Solved:
     """Solve product(x) = right to a relative residual of `tolerance` in at most so many iterations,
-    begun anew after `restart` of them. An interrupted one keeps what it has, unless others, whose
-    sums are in `total`, would wait for it."""
+    begun anew after `restart` of them."""
     add: Total = total or (lambda own: own)
     x, left, size = np.zeros_like(right), right, _norm(right, add)
     history: list[float] = []
@@ -56,20 +55,15 @@ def gmres(
     error, regular, stop = 1.0, 1.0, None
     while stop is None:
         cycle = _Cycle(product, left, error * size, min(restart, most - len(history)), add)
-        try:
-            while cycle.goes_on and not (history and history[-1] <= tolerance):
-                history.append(cycle.grown() / size)
-                if progress is not None:
-                    progress(len(history), most, history[-1])
-        except KeyboardInterrupt:
-            if total is not None:
-                raise
-            stop = Stop.INTERRUPTED
+        while cycle.goes_on and not (history and history[-1] <= tolerance):
+            history.append(cycle.grown() / size)
+            if progress is not None:
+                progress(len(history), most, history[-1])
         x = x + cycle.solution()
         regular = min(regular, cycle.regular())
         left = right - product(x)
         error, last = _norm(left, add) / size, error
-        stop = stop or _ending(error, last, tolerance, len(history) >= most)
+        stop = _ending(error, last, tolerance, len(history) >= most)
         if history and error > tolerance:
             history[-1] = error
     return Solved(x, history, stop, error, regular)
