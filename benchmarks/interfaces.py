@@ -10,7 +10,8 @@ import numpy as np
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, table
 from tessella.cells.basis import CellBasis
-from tessella.cells.factors import CellFactors, factor_cells
+from tessella.cells.factoring import factor_cells
+from tessella.cells.factors import CellFactors
 from tessella.cells.merging import Merged
 from tessella.cells.solvers import Merging
 from tessella.cells.system import cell_system

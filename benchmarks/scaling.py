@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -17,20 +18,27 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
+from tessella.cells.choosing import expected
 from tessella.cells.factors import CellFactors
+from tessella.cells.front import front_of
 from tessella.cells.joining import Order
+from tessella.cells.merging import Merged
+from tessella.cells.solvers import Exchange
 from tessella.cells.stage import Stage
 from tessella.cells.together import Teams
-from tessella.cells.traffic import traffic
+from tessella.cells.traffic import exchange_traffic, traffic
 from tessella.machine import processes
 from tessella.machine.launch import launch
 from tessella.machine.memory import limited, peak_mib
+from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import CORES
+from tessella.solving.method import Method
+from tessella.solving.ways import way
 
 SIZES = ((2, 12, 280), (2, 10, 400))
 """Dimension, cells of one process along each axis, and features of a cell."""
 
-SIZE_3D = (3, 3, 200)
+SIZE_3D = (3, 4, 250)
 
 APART = "apart"
 """Instead of a number of blocks: each process solves one by itself."""
@@ -77,41 +85,56 @@ def part(file: str, number: str, limit: str, dimension: str, edge: str, features
     else:
         ts.distributed()
     blocks = blocks_of(int(number), int(dimension))
-    choices: dict[str, Any] = {"coupling": "interfaces", "features": int(features)}
     stated, subdomains = problem(blocks), tuple(int(edge) * n for n in blocks)
-    ts.factor(problem((1,) * len(blocks)), subdomains=2, **choices).solve()
+    choices: dict[str, Any] = {
+        "coupling": "interfaces", "features": int(features), "estimate": False,
+    }  # fmt: skip
+    ts.solve(problem((1,) * len(blocks)), subdomains=2, **choices)
     before, seconds, busy = peak_mib(), [], []
     try:
         for _ in range(REPEATS if int(limit) == PLENTY else 1):
             processes.total("start", np.zeros(1))
             start, work = time.perf_counter(), time.process_time()
             with limited(int((int(limit) - peak_mib()) * 2**20)):
-                factored = ts.factor(stated, subdomains=subdomains, **choices)
-            solution = factored.solve()
+                solution = ts.solve(stated, subdomains=subdomains, **choices)
             busy.append(processes.largest("busy", time.process_time() - work))
             seconds.append(processes.largest("seconds", time.perf_counter() - start))
     except MemoryError as error:
         if processes.index() == 0:
             Path(file).write_text(json.dumps({"refused": str(error)}))
         return
-    ready = factored.ready
-    assert isinstance(ready, CellFactors) and isinstance(solution, ts.Solution)
-    counted = re.search(r"sent ([\d,]+) bytes.* ([\d,]+) to solve", solution.report.solver_note)
-    foretold = traffic(
-        ready.joined.order, ready.system.cells.ends, max(space.columns for space in ready.spaces)
-    )
+    report = solution.report
+    counted = re.search(r"sent ([\d,]+) bytes.* ([\d,]+) to solve", report.solver_note)
     found = {
         "cells": "x".join(map(str, subdomains)),
-        "unknowns": solution.report.columns,
+        "unknowns": report.columns,
         "s": min(seconds),
         "s at work": min(busy),
         "MiB each": processes.largest("memory", peak_mib() - before),
         "MiB, all of the largest process": processes.largest("memory", peak_mib()),
+        "joined by": report.solver,
+        "iterations": report.iterations,
         "bytes": sum(int(n.replace(",", "")) for n in counted.groups()) if counted else 0,
-        "foretold": sum(foretold),
+        "foretold": foretold(stated, report.iterations, subdomains=subdomains, **choices),
     }
     if processes.index() == 0:
         Path(file).write_text(json.dumps(found))
+
+
+def foretold(stated: ts.Problem, iterations: int, **choices: Any) -> int:
+    """Bytes that all processes send to join the cells and to solve, in so many iterations if they
+    are exchanged."""
+    parts = dataclasses.replace(Method(**choices).parts(stated), once=True)
+    system = way(parts.basis).assemble(stated, parts)
+    ready = way(parts.basis).factor(system, parts, Stopwatch())
+    assert isinstance(ready, CellFactors)
+    joined, ends = ready.joined, ready.system.cells.ends
+    columns = max(space.columns for space in ready.spaces)
+    if isinstance(joined, Merged):
+        return sum(traffic(joined.order, ends, columns))
+    tried = len(joined.trial(most=iterations).history)
+    front = front_of(joined.order, joined.solver.group)
+    return sum(exchange_traffic(front, ends, columns, iterations, tried))
 
 
 def beside(file: str) -> str:
@@ -167,17 +190,18 @@ def scaling() -> None:
     rows: list[dict[str, Any]] = []
     for size, numbers in zip(SIZES, ((1, 2, 4, 8, 16), (1, 8)), strict=True):
         rows += weak(size, numbers)
-        save("scaling", rows)
+        save(f"scaling_{CORES}_cores", rows)
 
 
 def scaling_3d() -> None:
     """The same in space."""
-    save("scaling_3d", weak(SIZE_3D, (1, 2, 4, 8, 16)))
+    save(f"scaling_3d_{CORES}_cores", weak(SIZE_3D, (1, 2, 4, 8, 16)))
 
 
 def operations() -> None:
     """Of what one block alone takes, which part of its time a process spends on as much, counted in
-    operations: joins of what several have made by one of them, or together as they are."""
+    operations: joins of what several have made by one of them, by all together, or not at all, but
+    exchanged between their blocks or between single cells."""
     rows = []
     for dimension, edge, features in (SIZES[0], SIZE_3D):
         alone = 0.0
@@ -185,26 +209,27 @@ def operations() -> None:
             blocks = blocks_of(number, dimension)
             factored = ts.factor(
                 problem(blocks), coupling="interfaces", features=features,
-                subdomains=tuple(edge * n for n in blocks),
+                subdomains=tuple(edge * n for n in blocks), solver=Exchange(),
             )  # fmt: skip
             assert isinstance(factored.ready, CellFactors)
             counted = counted_operations(factored.ready, number)
-            alone = alone or counted[0]
-            found = dict(zip(("by one", "together"), (alone / n for n in counted), strict=True))
+            alone = alone or min(counted.values())
+            found = {name: alone / n for name, n in counted.items()}
             rows.append({"dimension": dimension, "processes": number, **found})
     table("efficiency by operations", rows)
     save("operations", rows)
 
 
-def counted_operations(ready: CellFactors, number: int) -> tuple[float, float]:
-    """Of the slowest of so many processes, if joins above are made by one or together."""
+def counted_operations(ready: CellFactors, number: int) -> dict[str, float]:
+    """Of the slowest of so many processes."""
     system, stages = ready.system, (plan := _order(ready, number)).stages
-    own, teams, by_one = np.zeros(number), Teams(plan).members, 0.0
+    maps, teams = np.zeros(number), Teams(plan).members
     for kind in ready.kinds:
         r, taken = kind.space.columns, sum(port.widths[0] for port in kind.ports)
         rows = taken + sum(len(system.asked[n].slot) for n, _ in kind.asked)
         each = rows * r**2 + r**3 / 3 + 2 * r**2 * taken + 2 * r * taken**2
-        np.add.at(own, plan.owners[kind.members], each)
+        np.add.at(maps, plan.owners[kind.members], each)
+    own, by_one = maps.copy(), 0.0
     for i, stage in enumerate(stages[:-1]):
         if stage.cells is None and i not in plan.above:
             own[stage.owner] += stage.count * stage.flops
@@ -215,7 +240,24 @@ def counted_operations(ready: CellFactors, number: int) -> tuple[float, float]:
         for i in above:
             every, shared = _join_operations(stages[i], len(teams[i]))
             together[list(teams[i])] += every + shared
-    return own.max() + by_one, together.max()
+    dimension = system.problem.domain.dimension
+    blocks = own + _exchange_operations(plan, len(plan.places), number, dimension)
+    cells = maps + _exchange_operations(plan, 1, number, dimension)
+    return {
+        "joined by one": own.max() + by_one, "together": together.max(),
+        "exchanged between blocks": blocks.max(), "between cells": cells.max(),
+    }  # fmt: skip
+
+
+def _exchange_operations(plan: Order, group: int, number: int, dimension: int) -> np.ndarray:
+    """Of every process, for products and vectors of a trial and a solve; a number that is read
+    counts as ten operations."""
+    front, found = front_of(plan, group), np.zeros(number)
+    iterations = expected(sum(front.counts), dimension)
+    for stage, count in zip(plan.stages, front.counts, strict=True):
+        taken, given = (sum(own) for own in stage.sizes)
+        found[stage.owner] += 10 * count * (taken * given + taken * iterations)
+    return 1.5 * iterations * found
 
 
 def _order(ready: CellFactors, number: int) -> Order:
@@ -231,20 +273,21 @@ def _join_operations(stage: Stage, team: int) -> tuple[float, float]:
 
 
 def exchange_growth() -> None:
-    """Iterations of the exchange with ever more cells along an axis."""
+    """Iterations of the exchange with ever more cells along an axis: between single cells, and
+    between groups of them."""
     rows = []
     for dimension, features, edges in ((2, 60, (4, 8, 16, 32)), (3, 100, (2, 4, 6, 8))):
         for edge in edges:
-            solution = ts.solve(
-                problem((1,) * dimension), coupling="interfaces", subdomains=edge,
-                features=features, solver="exchange", estimate=False,
-            )  # fmt: skip
-            found = {
-                "iterations": solution.report.iterations,
-                "s": solution.report.seconds["total"],
-            }
-            rows.append({"dimension": dimension, "cells along an axis": edge, **found})
-    table("exchange", rows)
+            row: dict[str, Any] = {"dimension": dimension, "cells along an axis": edge}
+            for group in (1, 4, 16, 64):
+                solution = ts.solve(
+                    problem((1,) * dimension), coupling="interfaces", subdomains=edge,
+                    features=features, solver=Exchange(tolerance=1e-14, group=group),
+                    estimate=False,
+                )  # fmt: skip
+                row[f"groups of {group}"] = solution.report.iterations
+            rows.append(row)
+    table("iterations of the exchange", rows)
     save("exchange_growth", rows)
 
 

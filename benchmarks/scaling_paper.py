@@ -82,7 +82,7 @@ def weak_scaling_paper() -> None:
         row["ms, one alone"] = float(np.mean(alone)) if alone else (rows[0] if rows else row)[TIME]
         row["efficiency"] = row["ms, one alone"] / row[TIME]
         rows.append(row)
-        save("weak_scaling_paper", rows)
+        save(f"weak_scaling_paper_{CORES}_cores", rows)
     table(f"LSQR on overlapping subdomains, {CORES} cores", rows[::-1])
 
 

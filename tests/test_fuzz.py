@@ -23,3 +23,10 @@ def test_everything_is_right_or_refused_by_name(tried, count):
     assert len(rows) == count
     assert failures(rows) == []
     assert "refused" in {row["outcome"] for row in rows}
+
+
+def test_every_benchmark_can_be_called_by_name():
+    """All of them are imported, whichever is asked for."""
+    from benchmarks.__main__ import BENCHMARKS
+
+    assert len(BENCHMARKS) > 40 and all(map(callable, BENCHMARKS.values()))

@@ -14,6 +14,7 @@ from tessella.cells.maps import Distinct
 from tessella.cells.solvers import ROUNDING, Exchange, Merging
 from tessella.cells.stage import Stage
 from tessella.cells.together import Teams
+from tessella.cells.traffic import joining_traffic
 from tessella.machine import processes
 from tessella.machine.memory import available_bytes, gib
 from tessella.machine.threads import CORES
@@ -23,6 +24,9 @@ RATE, HALF = 4e10, 64
 
 READ = 4e9
 """Numbers per second that a process reads from memory."""
+
+SENT = 1e9
+"""Bytes per second that a process sends."""
 
 DELAY = 1e-4
 """Seconds that an iteration takes beside its products, and once more for every doubling of
@@ -134,13 +138,14 @@ def _groups(order: Order) -> list[int]:
 
 
 def _merging(order: Order, distinct: Sequence[Distinct]) -> float:
-    """Seconds of all joins that this process makes or takes part in."""
+    """Seconds of all joins that this process makes or takes part in, and of what is sent."""
     me, teams = processes.index(), Teams(order).members
-    return sum(
+    joins = sum(
         len(distinct[i].pairs) * _join(stage, len(teams[i]))
         for i, stage in enumerate(order.stages)
         if stage.cells is None and me in teams[i]
     )
+    return joins + (joining_traffic(order) / processes.number() / SENT if order.above else 0.0)
 
 
 def _join(stage: Stage, team: int = 1) -> float:

@@ -33,9 +33,13 @@ def traffic(
     """
     sizes = [order.stages[i].sizes for i in order.handed]
     once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes) + _crossing(order)
-    joining = sum(_joined(Teams(order), i, sums) for i in order.above)
     told = (1 + corrections) * once + _unknowns(order, ends, unknowns)
-    return Traffic(8 * joining, 8 * told)
+    return Traffic(joining_traffic(order, sums), 8 * told)
+
+
+def joining_traffic(order: Order, sums: int = 0) -> int:
+    """Bytes that are sent for the joins that several processes make."""
+    return 8 * sum(_joined(Teams(order), i, sums) for i in order.above)
 
 
 def exchange_traffic(
