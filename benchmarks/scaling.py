@@ -124,7 +124,7 @@ def part(file: str, number: str, limit: str, dimension: str, edge: str, features
 def foretold(stated: ts.Problem, iterations: int, **choices: Any) -> int:
     """Bytes that all processes send to join the cells and to solve, in so many iterations if they
     are exchanged."""
-    parts = dataclasses.replace(Method(**choices).parts(stated), once=True)
+    parts = dataclasses.replace(Method(**choices).parts(stated), right_sides=1)
     system = way(parts.basis).assemble(stated, parts)
     ready = way(parts.basis).factor(system, parts, Stopwatch())
     assert isinstance(ready, CellFactors)

@@ -1,14 +1,21 @@
 """Which way of joining is taken: foretold by size, tried before it is trusted."""
 
+import dataclasses
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tessella as ts
 from problems import PLANE, SMOOTH
-from tessella.cells import choosing
+from tessella.cells import choosing, factoring
 from tessella.cells.exchanged import Exchanged
+from tessella.cells.leaves import map_bytes
 from tessella.cells.solvers import ROUNDING, Exchange, Merging
+from tessella.machine.stopwatch import Stopwatch
+from tessella.overlap.factored import Watching
+from tessella.solving.method import Method
+from tessella.solving.ways import way
 
 SPACE = ts.Box(x=(0, 1), y=(0, 1), z=(0, 1))
 
@@ -136,3 +143,52 @@ def test_saved_factors_of_groups_solve_again(tmp_path):
     np.testing.assert_allclose(
         ts.load(tmp_path / "groups.npz").solve()(x), factored.solve()(x), atol=1e-13
     )
+
+
+# --- factors that serve one right-hand side
+
+
+def varying_plane():
+    """Sixteen different cells."""
+    equation = ts.Equation(-ts.Laplacian() + varying * ts.Identity(), lambda p: p[:, 0])
+    return ts.Problem(PLANE, equation, [ts.Dirichlet(lambda p: p[:, 1])])
+
+
+def factored_for(right_sides, monkeypatch):
+    monkeypatch.setattr(factoring, "MUCH", -1)
+    choices = {"subdomains": 4, "features": 60, "coupling": "interfaces"}
+    problem = varying_plane()
+    parts = dataclasses.replace(Method(**choices).parts(problem), right_sides=right_sides)
+    system = way(parts.basis).assemble(problem, parts)
+    ready = way(parts.basis).factor(system, parts, Stopwatch())
+    return ready, ready.solve(Stopwatch(), Watching(problem, parts.basis, None, None, False)).a
+
+
+def test_factors_for_one_right_hand_side_are_not_kept(monkeypatch):
+    """The same coefficients, from a fraction of the memory, and for nothing else."""
+    (one, a), (many, b) = (factored_for(n, monkeypatch) for n in (1, 50))
+    np.testing.assert_allclose(a, b, rtol=0, atol=1e-12 * np.abs(b).max())
+    assert one.once and not many.once
+    r = one.mapped[0].columns
+    assert many.bytes - one.bytes == 8 * 16 * r * (r - 1)
+    assert many.renewed(many.system) is not None and one.renewed(one.system) is None
+    with pytest.raises(AssertionError, match="serve one right-hand side"):
+        one.many(np.zeros((2, len(one.system.right))))
+
+
+def test_equal_cells_keep_their_factor(monkeypatch):
+    """One factor serves the right-hand sides of many cells."""
+    monkeypatch.setattr(factoring, "MUCH", -1)
+    x = PLANE.grid((9, 9))
+    choices = {"subdomains": 5, "features": 40, "coupling": "interfaces"}
+    taken, kept = ts.solve(SMOOTH, estimate=False, **choices), ts.factor(SMOOTH, **choices).solve()
+    np.testing.assert_allclose(taken(x), kept(x), atol=1e-12)
+
+
+def test_memory_of_maps_without_factors_is_foretold(monkeypatch):
+    ready, _ = factored_for(1, monkeypatch)
+    kept = map_bytes(ready.kinds, ready.system.asked)
+    less = map_bytes(ready.kinds, ready.system.asked, once=True)
+    r = ready.mapped[0].columns
+    assert kept - less == 8 * 16 * r * (r - 1)
+    assert sum(own.bytes for own in ready.mapped) < less

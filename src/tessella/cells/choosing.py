@@ -39,10 +39,10 @@ PART = 0.7
 """Part of merging's time that anything else may take."""
 
 PATIENCE = 120.0
-"""Seconds up to which merging is preferred, if it is for many right-hand sides."""
+"""Seconds up to which merging is thought of."""
 
 MANY = 50
-"""Right-hand sides that factors are made for."""
+"""Right-hand sides that factors are made for, unless somebody knows better."""
 
 TRIAL = 0.5
 """Part of an exchange's iterations that are made before, to see whether they settle."""
@@ -96,12 +96,12 @@ def chosen(
     distinct: Sequence[Distinct],
     maps: int,
     bound: bool,
-    once: bool = False,
+    right_sides: int = MANY,
     dimension: int = 2,
 ) -> Choice:
     """Merging if its predicted memory and time fit, beside so many bytes of the cells' own maps,
-    else an exchange between groups. Sums and open ports (`bound`) can only be merged. Is it for a
-    single right-hand side (`once`), an exchange is preferred where it is foretold to be sooner."""
+    and an exchange between groups otherwise, or where it is foretold to be sooner for so many
+    right-hand sides. Sums and open ports (`bound`) can only be merged."""
     size = joining_bytes(order, distinct, Merging())
     others, more = processes.beside("needs", maps, int(size))
     left, room = (available_bytes(n) - maps for n in (others + more, others))
@@ -118,7 +118,6 @@ def chosen(
         "fronts", *(x for front in fronts for x in _cost(front, distinct, dimension))
     )
     costs = [Cost(*every[i : i + 4]) for i in range(0, len(every), 4)]
-    right_sides = 1 if once else MANY
     fitting = [i for i, own in enumerate(costs) if own.size < free] or [0]
     best = min(fitting, key=lambda i: costs[i].seconds(right_sides))
     group, cost = fronts[best].group, costs[best]

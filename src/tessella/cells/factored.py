@@ -76,14 +76,19 @@ class FactoredCells(Factors):
         """The same with a remark on how it came about."""
         return dataclasses.replace(self, note="; ".join(filter(None, (self.note, remark))))
 
+    @property
+    def once(self) -> bool:
+        """Whether they are for the data of the system that they were made of, and no others."""
+        return False
+
     def renewed(self, system: object) -> Self | None:
-        if not isinstance(system, CellSystem):
+        if self.once or not isinstance(system, CellSystem):
             return None
         own = system if self.tuning == 1.0 else retuned(system, self.tuning)
         return dataclasses.replace(self, system=own) if own.has_matrix_of(self.system) else None
 
     def later(self, problem: Problem, basis: AnyCellBasis) -> Self | None:
-        own = later(self.system, problem, basis)
+        own = None if self.once else later(self.system, problem, basis)
         return None if own is None else dataclasses.replace(self, system=own)
 
     def data(self) -> list[Data]:

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from tessella.cells.budget import enough, joining_bytes
-from tessella.cells.choosing import Choice, chosen
+from tessella.cells.choosing import MANY, Choice, chosen
 from tessella.cells.device import DeviceFactors, device_factors
 from tessella.cells.exchanged import Exchanged, exchange
 from tessella.cells.factored import MAGNIFIED
@@ -18,7 +18,7 @@ from tessella.cells.front import front_of
 from tessella.cells.joining import Order
 from tessella.cells.joins import Climb
 from tessella.cells.kinds import Kind, find_kinds
-from tessella.cells.leaves import Known, Mapped, map_bytes, map_kinds
+from tessella.cells.leaves import Known, Mapped, factor_bytes, map_bytes, map_kinds
 from tessella.cells.maps import Distinct, distinct_members
 from tessella.cells.merging import Merged, merge
 from tessella.cells.shares import Tally, shared_units
@@ -28,6 +28,7 @@ from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
 from tessella.cells.tiled import spaces
+from tessella.cells.unknowns import projected
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes
@@ -43,10 +44,10 @@ def factor_cells(
     solver: AnySolver,
     progress: Progress | None = None,
     shelf: Shelf | None = None,
-    once: bool = False,
+    right_sides: int = MANY,
 ) -> CellFactors | DeviceFactors:
-    """Filter the features once for all cells alike, map every kind of cell, and join the maps;
-    `once` says that they serve the system's own right-hand side and hardly any other."""
+    """Filter the features once for all cells alike, map every kind of cell, and join the maps, for
+    about so many right-hand sides: if it is one, for the system's own."""
     if not isinstance(rule, RRQR) or rule.patch > 1:
         raise ValueError(
             f"coupling='interfaces' fits every subdomain through its own filter, got {rule!r}: use "
@@ -68,7 +69,7 @@ def factor_cells(
         least = math.inf
         for tuning in TUNINGS:
             own = system if tuning == 1.0 else retuned(system, tuning)
-            found = _factored(own, space_of, made, rule.sigma, solver, progress, shelf, once)
+            found = _factored(own, space_of, made, rule.sigma, solver, progress, shelf, right_sides)
             trouble = processes.largest("trouble", found.trouble)
             if best is None or trouble < least:
                 best, least = (found if tuning == 1.0 else _tuned(found, tuning)), trouble
@@ -85,7 +86,10 @@ def _tuned(found: CellFactors, tuning: float) -> CellFactors:
 
 UNDETERMINED = "the last exchange is singular: the solution may not be unique"
 
-MANY = tuple(2**k for k in range(1, 9))
+MUCH = 1 << 26
+"""Bytes of factors from which on those that will not be needed again are not kept."""
+
+LARGER = tuple(2**k for k in range(1, 9))
 """Numbers of processes that are looked at where one has too little memory."""
 
 TUNINGS = (1.0, 1.7, 0.55)
@@ -101,7 +105,7 @@ def _factored(
     solver: Merging | Exchange | None,
     progress: Progress | None,
     shelf: Shelf | None,
-    once: bool,
+    right_sides: int,
 ) -> CellFactors:
     """Maps of all cells, and the way they are joined."""
     begun = processes.sent_bytes()
@@ -111,16 +115,20 @@ def _factored(
     kinds = find_kinds(system, space_of, made, shelf is not None, mine)
     known = [None if shelf is None else shelf.cell(kind.name) for kind in kinds]
     singles = Singles(plan, kinds)
-    distinct, maps = distinct_members(plan, singles.which), map_bytes(kinds, system.asked)
+    once = right_sides == 1 and shelf is None and factor_bytes(kinds) > MUCH
+    distinct, maps = distinct_members(plan, singles.which), map_bytes(kinds, system.asked, once)
     if isinstance(solver, Exchange) and system.sums:
         raise ValueError(
             "integrals and measurements of the whole are solved for at the last join: use "
             "solver='merging', or leave it out"
         )
-    choice = Choice(solver) if solver else _chosen(system, plan, distinct, maps, once)
+    choice = Choice(solver) if solver else _chosen(system, plan, distinct, maps, right_sides)
     _check_memory(system, plan, kinds, distinct, maps, choice.solver)
     with processes.in_unison("maps and joins"):
-        mapped = map_kinds(kinds, system.asked, sigma, known, _in_waves(system))
+        b = None
+        if once:
+            b = projected(system, made, space_of, system.split(system.right)[0], ())
+        mapped = map_kinds(kinds, system.asked, sigma, known, _in_waves(system), b)
         check_finite(system, mapped)
         if shelf is not None:
             _shelve(shelf, kinds, mapped, known)
@@ -153,9 +161,10 @@ def _joined(
 
 
 def _chosen(
-    system: CellSystem, plan: Order, distinct: Sequence[Distinct], maps: int, once: bool
+    system: CellSystem, plan: Order, distinct: Sequence[Distinct], maps: int, right_sides: int
 ) -> Choice:
-    return chosen(plan, distinct, maps, bool(system.sums), once, system.problem.domain.dimension)
+    bound, dimension = bool(system.sums), system.problem.domain.dimension
+    return chosen(plan, distinct, maps, bound, right_sides, dimension)
 
 
 def _in_waves(system: CellSystem) -> bool:
@@ -178,7 +187,7 @@ def _check_memory(
     (beside,) = processes.beside("needs", needed)
 
     def remedy(free: int) -> str:
-        made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in MANY)
+        made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in LARGER)
         others = enough(plan, distinct, maps, solver, made, free)
         return f"use fewer subdomains or features, a lower trace_degree, {others}"
 

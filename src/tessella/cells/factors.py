@@ -11,6 +11,7 @@ import numpy as np
 
 from tessella.cells.exchanged import Exchanged
 from tessella.cells.factored import FactoredCells
+from tessella.cells.family import Family
 from tessella.cells.jumps import jumps
 from tessella.cells.kinds import Kind
 from tessella.cells.leaves import Mapped
@@ -47,6 +48,10 @@ class CellFactors(FactoredCells):
     @property
     def sharing(self) -> int:
         return processes.number()
+
+    @property
+    def once(self) -> bool:
+        return any(own.once for own in self.mapped if isinstance(own, Family))
 
     @property
     def distinct(self) -> int:
@@ -111,6 +116,7 @@ class CellFactors(FactoredCells):
         )
 
     def many(self, right: Array) -> Many:
+        assert not self.once, "these factors serve one right-hand side"
         with single_threaded_blas():
             own = self.system.split(right)
             answers, result = self.answers(*own)
@@ -125,7 +131,9 @@ class CellFactors(FactoredCells):
         """What the cells of every family answer to right-hand sides (see `CellSystem.split`) and to
         what comes in."""
         system, order, several = self.system, self.joined.order, values.shape[:-1]
-        b = projected(system, self.spaces, self.space_of, h, several)
+        b = np.zeros((system.cells.count, *several, 0))
+        if not all(own.once for own in self.mapped):
+            b = projected(system, self.spaces, self.space_of, h, several)
         answers = [own.start(b, system.asked, h) for own in self.mapped]
         places = [order.place[own.cells].T for own in self.mapped]
         n, me = len(system.sums), processes.index()

@@ -37,10 +37,11 @@ class Family:
 
     numbers    of the kinds
     cells      all their members, kind by kind; `starts` tells where those of each begin
-    L          Cholesky factors of M^T M, (n, r, r)
+    L          Cholesky factors of M^T M, (n, r, r); none of it if cells have answered already
     X          from what comes in to the unknowns, (n, r, in)
     T, E       what goes out (n, out, in), and what comes to the sums (n, sums, in)
     out, sums  the same of the unknowns, (out, r) or of each its own (n, out, r), and (n, sums, r)
+    _answered  what they answer to the only data that they are for, (n, r)
     """
 
     numbers: np.ndarray
@@ -53,14 +54,21 @@ class Family:
     out: Array
     sums: Array
     condition: Array
+    _answered: Array | None = None
 
     @property
     def columns(self) -> int:
-        return self.L.shape[1]
+        return self.X.shape[1]
+
+    @property
+    def once(self) -> bool:
+        """Whether they are for the data that were known when they were mapped, and no others."""
+        return self._answered is not None
 
     @property
     def bytes(self) -> int:
-        return sum(x.nbytes for x in (self.L, self.X, self.T, self.E))
+        answered = 0 if self._answered is None else self._answered.nbytes
+        return answered + sum(x.nbytes for x in (self.L, self.X, self.T, self.E))
 
     @cached_property
     def sharing(self) -> Sharing:
@@ -70,6 +78,8 @@ class Family:
     def start(self, b: Array, asked: Sequence[Asked], h: Sequence[Array]) -> Array:
         """What the cells answer to their right-hand sides M^T h if nothing comes in, (cells, r), or
         (cells, k, r) for several of them."""
+        if self._answered is not None:
+            return self._answered
         return self._solved(np.ascontiguousarray(b[self.cells, ..., : self.columns]))
 
     def _solved(self, found: Array) -> Array:

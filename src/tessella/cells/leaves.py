@@ -28,7 +28,12 @@ from tessella.cells.port import Port, port_rows
 from tessella.cells.rows import Asked
 from tessella.cells.space import Space
 from tessella.geometry.functions import Orders
-from tessella.linalg.lapack import add_gramians, cholesky, solve_cholesky
+from tessella.linalg.lapack import (
+    add_gramians,
+    cholesky,
+    solve_cholesky,
+    solve_cholesky_rows,
+)
 from tessella.machine.arrays import Array
 from tessella.machine.threads import in_parallel
 
@@ -57,20 +62,24 @@ def map_kinds(
     sigma: float,
     known: Sequence[Known],
     waves: bool = False,
+    b: Array | None = None,
 ) -> list[Mapped]:
-    """The maps of all kinds, those known already left as they are."""
+    """The maps of all kinds, those known already left as they are. If M^T h of all cells (cells, r)
+    is given, `b`, they are for no other data."""
     if not kinds:
         return []
     groups: dict[object, list[int]] = {}
     alone: list[int] = []
     for i, kind in enumerate(kinds):
         if _plain(kind) and not isinstance(known[i], Fit):
-            groups.setdefault((id(kind.space), *_places(kind)), []).append(i)
+            apart = b is not None and single(kind)
+            groups.setdefault((apart, id(kind.space), *_places(kind)), []).append(i)
         else:
             alone.append(i)
     shared = _Shared(asked)
     shared.prepare([kinds[group[0]] for group in groups.values()])
-    making = [_Making(kinds, group, known, shared) for group in _families(kinds, groups.values())]
+    families = _families(kinds, groups.values(), b is not None)
+    making = [_Making(kinds, group, known, shared, b) for group in families]
     block = Block(sum(own.size for own in making))
     for own in making:
         own.begin(block)
@@ -91,7 +100,12 @@ def _places(kind: Kind) -> tuple[object, ...]:
     return tuple(p.name for p in kind.ports), tuple(n for n, _ in kind.asked)
 
 
-def _families(kinds: Sequence[Kind], groups: Iterable[list[int]]) -> list[list[int]]:
+def single(kind: Kind) -> bool:
+    """Whether it is one cell's alone, so that its factor serves a single right-hand side once."""
+    return len(kind.members) == 1
+
+
+def _families(kinds: Sequence[Kind], groups: Iterable[list[int]], apart: bool) -> list[list[int]]:
     """Groups of kinds with the same places; those that are alone in theirs, with others that take
     and give as much."""
     found: list[list[int]] = []
@@ -101,19 +115,25 @@ def _families(kinds: Sequence[Kind], groups: Iterable[list[int]]) -> list[list[i
             found.append(group)
         else:
             kind = kinds[group[0]]
-            key = id(kind.space), tuple(port.widths for port in kind.ports)
+            key = apart and single(kind), id(kind.space), tuple(p.widths for p in kind.ports)
             lonely.setdefault(key, []).extend(group)
     return [*found, *lonely.values()]
 
 
-def map_bytes(kinds: Sequence[Kind], asked: Sequence[Asked]) -> int:
+def factor_bytes(kinds: Sequence[Kind]) -> int:
+    """Of factors that serve single cells."""
+    return 8 * sum(kind.space.columns**2 for kind in kinds if _plain(kind) and single(kind))
+
+
+def map_bytes(kinds: Sequence[Kind], asked: Sequence[Asked], once: bool = False) -> int:
     """Of the factors and maps of some kinds, those that are filtered by themselves with their
-    rows; a map is there twice where those of a stage are put in order."""
+    rows; a map is there twice where those of a stage are put in order. `once` they serve a single
+    right-hand side, and factors of single cells are not kept."""
     size = 0
     for kind in kinds:
         r = kind.space.columns + (0 if kind.own is None else kind.own.shape[1])
         taken, given = (sum(port.widths[k] for port in kind.ports) for k in (0, 1))
-        factor = r * r
+        factor = r if once and single(kind) else r * r
         if not _plain(kind):
             factor = r * (2 * r + taken + sum(len(asked[n].slot) for n, _ in kind.asked))
         size += factor + r * (taken + given) + 2 * taken * given
@@ -228,6 +248,7 @@ class _Making:
         group: Sequence[int],
         known: Sequence[Known],
         shared: _Shared,
+        b: Array | None,
     ) -> None:
         self.kinds, self.group = [kinds[i] for i in group], group
         self.known, self.shared = [known[i] for i in group], shared
@@ -244,18 +265,23 @@ class _Making:
         self.condition = np.full(len(group), np.inf)
         self.tables: list[Stacked] = []
         self.by_sums = False
+        self.y: Array | None = None
+        if b is not None and single(first):
+            self.y = b[[int(kind.members[0]) for kind in self.kinds], : self.space.columns]
+        self.spare: list[Array] = []
+        """Room for factors that are not kept, which nobody uses at the moment."""
 
     @property
     def size(self) -> int:
         """Of all that is found."""
         n, r, m = self.shape
-        return n * (r * (r + m) + self.out.shape[-2] * m)
+        return n * (r * (r if self.y is None else 0) + m * (r + self.out.shape[-2]))
 
     def begin(self, block: Block) -> None:
         n, r, m = self.shape
         sums = [kind.sums for kind in self.kinds if kind.sums is not None]
         self.sums = np.stack(sums) if sums else np.zeros((n, 0, r))
-        self.L, self.X = block.array(n, r, r), block.array(n, r, m)
+        self.L, self.X = block.array(n if self.y is None else 0, r, r), block.array(n, r, m)
         self.T = block.array(n, self.out.shape[-2], m)
         self.E = np.empty((n, self.sums.shape[1], m))
 
@@ -278,33 +304,49 @@ class _Making:
         return runs(fresh, max(1, min(step, most)))
 
     def make(self, own: slice) -> None:
-        if self.by_sums:
-            for i in range(own.start, own.stop):
-                self._from_sum(i)
-        else:
-            self._from_rows(own)
-        self._solve(own)
+        if self.y is None:
+            self._make(own, self.L[own])
+            return
+        r, count = self.space.columns, own.stop - own.start
+        try:
+            room = self.spare.pop()
+        except IndexError:
+            room = np.empty((0, r, r))
+        if len(room) < count:
+            room = np.empty((count, r, r))
+        self._make(own, room[:count])
+        self.spare.append(room)
 
-    def _from_sum(self, i: int) -> None:
+    def _make(self, own: slice, L: Array) -> None:
+        if self.by_sums:
+            for i, G in enumerate(L, own.start):
+                self._from_sum(i, G)
+        else:
+            self._from_rows(own, L)
+        self._solve(own, L)
+
+    def _from_sum(self, i: int, G: Array) -> None:
         """A kind with places of its own, statement by statement: most of these it shares."""
-        common, G = self.common[0 if self.alike else i], self.L[i]
+        common = self.common[0 if self.alike else i]
         G[...], self.X[i] = common.gram, common.B
         for number, at in self.kinds[i].asked:
             G += self.shared.gram(self.space, number, at)
 
-    def _from_rows(self, own: slice) -> None:
+    def _from_rows(self, own: slice, G: Array) -> None:
         """Kinds with the same places."""
         kinds, common = self.kinds[own], self.common[0]
         at = [[kind.asked[place][1] for kind in kinds] for place in range(len(self.parts))]
-        self.L[own], self.X[own] = common.gram, common.B
-        add_grams(self.space, self.parts, at, self.tables, self.L[own])
+        G[...], self.X[own] = common.gram, common.B
+        add_grams(self.space, self.parts, at, self.tables, G)
 
-    def _solve(self, own: slice) -> None:
-        L, X = self.L[own], self.X[own]
+    def _solve(self, own: slice, L: Array) -> None:
+        X = self.X[own]
         regular = cholesky(L)
         size = np.diagonal(L, axis1=1, axis2=2)[regular]
         self.condition[own][regular] = size.max(axis=1) / size.min(axis=1)
         solve_cholesky(L, X)
+        if self.y is not None:
+            solve_cholesky_rows(L, self.y[own], np.arange(len(L) + 1))
         np.matmul(self.out if self.alike else self.out[own], X, out=self.T[own])
         np.matmul(self.sums[own], X, out=self.E[own])
 
@@ -314,13 +356,16 @@ class _Making:
         good, failed = np.flatnonzero(~poor), [self.group[i] for i in np.flatnonzero(poor).tolist()]
         if not len(good):
             return None, failed
-        every = (self.L, self.X, self.T, self.E, self.sums, self.condition)
-        L, X, T, E, sums, condition = every if not failed else (x[good] for x in every)
+        every = (self.X, self.T, self.E, self.sums, self.condition)
+        X, T, E, sums, condition = every if not failed else (x[good] for x in every)
+        y, L = self.y, self.L
+        if failed:
+            y, L = (None, L[good]) if y is None else (y[good], L)
         members = [self.kinds[i].members for i in good.tolist()]
         starts = np.concatenate([[0], np.cumsum([len(own) for own in members])])
         return Family(
             np.array(self.group)[good], np.concatenate(members), starts, L, X, T, E,
-            self.out[good] if failed and not self.alike else self.out, sums, condition,
+            self.out[good] if failed and not self.alike else self.out, sums, condition, y,
         ), failed  # fmt: skip
 
 

@@ -115,6 +115,11 @@ class Pivoted:
         return len(self.fit.kept) < self.fit.columns or self.fit.condition > LOOSE
 
     @property
+    def once(self) -> bool:
+        """It needs no M^T h of its cells."""
+        return True
+
+    @property
     def bytes(self) -> int:
         return size_in_bytes(self.fit)
 

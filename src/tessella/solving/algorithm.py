@@ -38,7 +38,7 @@ def run(
     `estimate` asks for a second opinion with half the features; None means if solved directly,
     where it costs a fraction of the solve. `shelf` has subdomains that earlier solves finished.
     """
-    watch, parts = Stopwatch(), dataclasses.replace(parts, once=True)
+    watch, parts = Stopwatch(), dataclasses.replace(parts, right_sides=1)
     with watch.phase("assemble"):
         system = way(parts.basis).assemble(problem, parts)
     with watch.phase("measure"):

@@ -20,7 +20,7 @@ from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples
 from tessella.solving.method import Method
-from tessella.solving.newton import BALANCE, FOUND, GIVEN_UP, TOLERANCE, LostError, Newton
+from tessella.solving.newton import BALANCE, CHORDS, FOUND, GIVEN_UP, TOLERANCE, LostError, Newton
 from tessella.solving.plan import Plan, planned
 from tessella.solving.ways import Parts
 
@@ -29,7 +29,7 @@ def iterate(
     problem: Problem, method: Method, start: Applied, progress: Progress | None
 ) -> Solution:
     """A nonlinear problem in the basis that is chosen; its error by a second, coarser solve."""
-    watch, parts = Stopwatch(), dataclasses.replace(method.parts(problem), once=True)
+    watch, parts = Stopwatch(), dataclasses.replace(method.parts(problem), right_sides=CHORDS)
     blind = dataclasses.replace(problem, exact=None)
     samples = exact_samples(problem, parts.basis, method.test_grid)
     relaxes = isinstance(start, Guess)
@@ -93,7 +93,7 @@ class Iterating:
 
     def __call__(self, problem: Problem, plan: Plan) -> Solution:
         assert self.method.tol is not None
-        parts = dataclasses.replace(planned(problem, plan, self.method), once=True)
+        parts = dataclasses.replace(planned(problem, plan, self.method), right_sides=CHORDS)
         tolerance = max(BALANCE * self.method.tol, TOLERANCE / 10)
         newton = Newton(problem, parts, tolerance, relaxes=isinstance(self.state, Guess))
         found = newton.go(self.state)

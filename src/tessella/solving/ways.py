@@ -16,6 +16,7 @@ import jax
 import numpy as np
 
 from tessella.cells.basis import on_cells
+from tessella.cells.choosing import MANY
 from tessella.cells.factoring import factor_cells
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver
@@ -44,14 +45,14 @@ from tessella.solution.monitor import error_monitor
 
 @dataclass(frozen=True)
 class Parts:
-    """What the algorithm works with; without a solver, sizes decide, and whether what is factored
-    is solved `once` or for many right-hand sides."""
+    """What the algorithm works with; without a solver, sizes decide, and for how many right-hand
+    sides factors are made."""
 
     basis: AnyBasis
     collocation: Grid
     filter: RRQR | Unfiltered
     solver: AnySolver = None
-    once: bool = False
+    right_sides: int = MANY
 
 
 class System(Protocol):
@@ -274,7 +275,7 @@ def _factor_cells(
     shelf: Shelf | None = None,
 ) -> Factors:
     with watch.phase("filter"):
-        return factor_cells(system, parts.filter, parts.solver, progress, shelf, parts.once)
+        return factor_cells(system, parts.filter, parts.solver, progress, shelf, parts.right_sides)
 
 
 OVERLAP, CELLS = Way(_blocks, _factor_blocks), Way(_cells, _factor_cells)
