@@ -30,7 +30,7 @@ FEW = 20
 
 CELL_FEATURES = 200
 
-SCALES = (5, 6, 7, 8)
+SCALES = (5, 6, 7, 8, 9)
 """2^(n-1) cells along each axis."""
 
 ROOM = 18.0

@@ -207,21 +207,19 @@ class _Ordering:
         own = [(self.faces[f].down, self.faces[f].up)[:: 1 if side else -1] for f, side in ports]
         return Sizes(tuple(a for a, _ in own), tuple(b for _, b in own))
 
-    def _stage(self, key: object, made: Stage) -> tuple[int, Stage]:
-        if key not in self.known:
-            self.known[key] = len(self.stages)
-            self.stages.append(made)
-        number = self.known[key]
-        return number, self.stages[number]
-
     def _single(self, cell: int, owner: int) -> _Group:
         ports = self.ports[cell]
         sizes = self._sizes(ports)
-        number, stage = self._stage(("cell", sizes, owner), Stage(sizes, cells=[], owner=owner))
-        assert stage.cells is not None
-        self.places[cell] = (number, len(stage.cells))
-        stage.cells.append(cell)
-        return _Group(number, len(stage.cells) - 1, ports)
+        key = ("cell", sizes, owner)
+        if key not in self.known:
+            self.known[key] = len(self.stages)
+            self.stages.append(Stage(sizes, cells=[], owner=owner))
+        number = self.known[key]
+        own = self.stages[number].cells
+        assert own is not None
+        self.places[cell] = (number, len(own))
+        own.append(cell)
+        return _Group(number, len(own) - 1, ports)
 
     def _pair(self, a: _Group, b: _Group) -> _Group:
         at = {port: i for i, port in enumerate(b.ports)}
@@ -236,12 +234,18 @@ class _Ordering:
     def _made(
         self, a: _Group, b: _Group, closed: tuple[tuple[int, int], ...], rest: list[Port]
     ) -> _Group:
-        children = self.stages[a.stage].sizes, self.stages[b.stage].sizes
-        owner = self.stages[a.stage].owner
-        fresh = Stage(self._sizes(rest), a.stage, b.stage, closed, children, owner=owner)
-        number, stage = self._stage((a.stage, b.stage, closed), fresh)
-        stage.members.append((a.number, b.number))
-        return _Group(number, len(stage.members) - 1, tuple(rest))
+        key = (a.stage, b.stage, closed)
+        if key not in self.known:
+            left, right = self.stages[a.stage], self.stages[b.stage]
+            self.known[key] = len(self.stages)
+            self.stages.append(Stage(
+                self._sizes(rest), a.stage, b.stage, closed, (left.sizes, right.sizes),
+                owner=left.owner,
+            ))  # fmt: skip
+        number = self.known[key]
+        members = self.stages[number].members
+        members.append((a.number, b.number))
+        return _Group(number, len(members) - 1, tuple(rest))
 
 
 def _spread(starts: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
