@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import gc
 import sys
 import threading
@@ -23,12 +24,21 @@ SIZES: dict[str, tuple[int, dict[str, Any]]] = {
     "cells, merging": (2, {"subdomains": 80, "features": 100, "solver": "merging"}),
     "cells, exchange": (2, {"subdomains": 60, "features": 100, "solver": "exchange"}),
     "cells, 3D": (3, {"subdomains": 6, "features": 150, "solver": "merging"}),
+    "cells, variable": (2, {"subdomains": 48, "features": 200, "solver": None}),
+    "cells, variable, 3D": (3, {"subdomains": 8, "features": 250, "solver": None}),
 }
 
 
 def _poisson(d: int, rhs: float = 1.0) -> ts.Problem:
     box = ts.Box(**dict.fromkeys("xyz"[:d], (0, 1)))
     return ts.Problem(box, ts.Equation(-ts.Laplacian(), rhs), [ts.Dirichlet(0.0)])
+
+
+def _variable(d: int) -> ts.Problem:
+    problem = _poisson(d)
+    return dataclasses.replace(
+        problem, equation=ts.Equation(-ts.Laplacian() + (lambda x: x[:, 0]) * ts.Identity(), 1.0)
+    )
 
 
 def _held() -> int:
@@ -45,14 +55,15 @@ def _predicted(name: str) -> dict[str, Any]:
     ts.solve(_poisson(1), subdomains=2, features=10)
     start, foreseen, real = _held(), [0], memory.require
 
-    def noted(needed: int, what: str, remedy: str) -> None:
+    def noted(needed: int, what: str, remedy: Any, beside: int = 0) -> None:
         foreseen.append(needed + _held() - start)
-        real(needed, what, remedy)
+        real(needed, what, remedy, beside)
 
     for module in list(sys.modules.values()):
         if getattr(module, "require", None) is real:
             module.require = noted  # type: ignore[attr-defined]
-    ts.solve(_poisson(d), estimate=False, **choices)
+    stated = (_variable if "variable" in name else _poisson)(d)
+    ts.solve(stated, estimate=False, **choices)
     return {"foreseen_mib": max(foreseen) / 2**20, "used_mib": memory.peak_mib() - start / 2**20}
 
 

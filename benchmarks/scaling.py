@@ -18,7 +18,7 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
-from tessella.cells.choosing import expected
+from tessella.cells.budget import expected
 from tessella.cells.factors import CellFactors
 from tessella.cells.front import front_of
 from tessella.cells.joining import Order
@@ -43,7 +43,7 @@ SIZE_3D = (3, 4, 250)
 APART = "apart"
 """Instead of a number of blocks: each process solves one by itself."""
 
-PLENTY, SCARCE, SCARCE_SIZE = 1 << 20, 4096, (2, 40, 280)
+PLENTY, SCARCE, SCARCE_SIZE = 1 << 20, 4096, (2, 70, 280)
 """MiB that a process counts on, and those that are too few for one and enough for each of four,
 with blocks of this size."""
 
@@ -253,7 +253,7 @@ def _exchange_operations(plan: Order, group: int, number: int, dimension: int) -
     """Of every process, for products and vectors of a trial and a solve; a number that is read
     counts as ten operations."""
     front, found = front_of(plan, group), np.zeros(number)
-    iterations = expected(sum(front.counts), dimension)
+    iterations = expected(front, dimension)
     for stage, count in zip(plan.stages, front.counts, strict=True):
         taken, given = (sum(own) for own in stage.sizes)
         found[stage.owner] += 10 * count * (taken * given + taken * iterations)

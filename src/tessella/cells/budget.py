@@ -11,8 +11,8 @@ from tessella.cells.maps import Distinct
 from tessella.cells.solvers import Exchange, Merging
 from tessella.machine import processes
 
-RESTART = 200
-"""Iterations after which GMRES begins anew."""
+FEWEST, MOST = 200, 800
+"""Iterations after which GMRES begins anew, at least and at most."""
 
 SAFE = 0.9
 """Part of what is free that what is advised may take: it is foretold from this process's share."""
@@ -27,10 +27,28 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     GMRES keeps."""
     if isinstance(solver, Exchange):
         front = front_of(order, solver.group)
-        kept = min(RESTART, solver.max_iterations, order.size)
+        kept = min(restart(front), solver.max_iterations, order.size)
         return exchange_bytes(front, distinct, front.numbers, kept)
     counts = [len(own.pairs) for own in distinct]
     return 8.0 * _numbers(order, counts, processes.index()) + _above(order)
+
+
+def expected(front: Front, dimension: int = 2) -> float:
+    """Iterations that an exchange between these groups is likely to take if their colours are two
+    and nothing resonates: data travel from group to group, and what cells take suits waves as short
+    as they can hold, n = N t along an axis (`python -m benchmarks exchange_growth`)."""
+    order = front.order
+    leaves = [stage for stage in order.stages if stage.cells is not None]
+    ports = sum(stage.count * len(stage.sizes.taken) for stage in leaves)
+    numbers = sum(stage.count * sum(stage.sizes.taken) for stage in leaves)
+    t = (numbers / max(ports, 1)) ** (1 / max(dimension - 1, 1))
+    N, groups = (n ** (1 / dimension) for n in (len(order.places), sum(front.counts)))
+    return 12 + 0.9 * math.sqrt(N * t * groups)
+
+
+def restart(front: Front) -> int:
+    """Iterations after which GMRES begins anew: more than it should take, if there is room."""
+    return int(min(max(FEWEST, 1.5 * expected(front)), MOST))
 
 
 def exchange_bytes(

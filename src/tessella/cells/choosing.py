@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tessella.cells.budget import RESTART, exchange_bytes, joining_bytes
+from tessella.cells.budget import exchange_bytes, expected, joining_bytes, restart
 from tessella.cells.front import Front, front_of
 from tessella.cells.joining import Order
 from tessella.cells.maps import Distinct
@@ -47,8 +47,8 @@ MANY = 50
 TRIAL = 0.5
 """Part of an exchange's iterations that are made before, to see whether they settle."""
 
-FILLED = 0.6
-"""Part of what is free that joining may be foretold to take."""
+FILLED, FULL = 0.6, 0.85
+"""Parts of what is free that merging may be foretold to take, and what is taken in its place."""
 
 
 class Choice(NamedTuple):
@@ -108,8 +108,8 @@ def chosen(
     if room <= 0:
         left = sys.maxsize  # maps alone do not fit: refused later
     *merging, short = processes.largest_each("plan", size, _merging(order, distinct), -float(left))
-    direct, free = Cost(*merging), -FILLED * short
-    fits = direct.size < free and direct.joining < PATIENCE
+    direct, free = Cost(*merging), -short
+    fits = direct.size < FILLED * free and direct.joining < PATIENCE
     plan = f"about {gib(int(direct.size))} and {direct.joining:.1g} s"
     if bound or (fits and direct.joining < QUICK):
         return Choice(Merging(), plan)
@@ -118,9 +118,8 @@ def chosen(
         "fronts", *(x for front in fronts for x in _cost(front, distinct, dimension))
     )
     costs = [Cost(*every[i : i + 4]) for i in range(0, len(every), 4)]
-    fitting = [i for i, own in enumerate(costs) if own.size < free] or [0]
-    best = min(fitting, key=lambda i: costs[i].seconds(right_sides))
-    group, cost = fronts[best].group, costs[best]
+    fitting = [i for i, own in enumerate(costs) if own.size < FULL * free] or [0]
+    group, cost = _best([fronts[i] for i in fitting], [costs[i] for i in fitting], right_sides)
     if not fits:
         return Choice(Exchange(group=group), plan)
     if cost.seconds(right_sides) > min(PART * direct.joining, direct.joining - QUICK):
@@ -129,11 +128,32 @@ def chosen(
     return Choice(Merging(), plan, Exchange(tolerance=ROUNDING, group=group), most)
 
 
+def _best(fronts: list[Front], costs: list[Cost], right_sides: int) -> tuple[int, Cost]:
+    """The group of the front that takes the least time. Groups that cannot be coloured like a
+    chessboard take twice as many iterations, which is looked at only of those that may be it."""
+    slow: set[int] = set()
+    while True:
+        best = min(range(len(costs)), key=lambda i: costs[i].seconds(right_sides))
+        front, cost = fronts[best], costs[best]
+        if best in slow or front.colours.any():
+            return front.group, cost
+        costs[best] = cost._replace(iterations=2 * cost.iterations)
+        slow.add(best)
+
+
 def _groups(order: Order) -> list[int]:
-    """Numbers of cells of groups that are thought of: powers of two, up to what one process has."""
-    stages = range(len(order.stages) - 1)
-    most = max((order.cells[i] for i in stages if i not in order.above), default=1)
-    return [2**k for k in range((most - 1).bit_length() + 1)]
+    """Numbers of cells of groups that are thought of: the largest that equally many halvings leave,
+    of those that one process has. Groups of that size at most lie like a grid, so that they can be
+    coloured like a chessboard."""
+    depth, found = [0] * len(order.stages), {1}
+    for i, stage in reversed(list(enumerate(order.stages))):
+        if stage.cells is None:
+            for child in (stage.left, stage.right):
+                depth[child] = max(depth[child], depth[i] + 1)
+    for k in range(1, max(depth) + 1):
+        here = [n for i, n in enumerate(order.cells) if depth[i] == k and i not in order.above]
+        found.add(max(here, default=1))
+    return sorted(found)
 
 
 def _merging(order: Order, distinct: Sequence[Distinct]) -> float:
@@ -166,15 +186,9 @@ def _cost(front: Front, distinct: Sequence[Distinct], dimension: int) -> Cost:
             products += count * taken * given
             read += min(count, distinct[i].count) * taken * given
             numbers += count * taken
-    iterations = expected(sum(front.counts), dimension)
+    iterations = expected(front, dimension)
     vectors = numbers * iterations  # half of them, four times, of half of the iterations
     delay = DELAY * (1 + math.log2(processes.number()))
     iteration = 2 * products / (RATE * CORES) + (read + vectors) / READ + delay
-    size = exchange_bytes(front, distinct, numbers / 2, RESTART)
+    size = exchange_bytes(front, distinct, numbers / 2, restart(front))
     return Cost(size, joining, iteration, iterations)
-
-
-def expected(groups: int, dimension: int) -> float:
-    """Iterations that an exchange between so many groups is likely to take, if nothing resonates
-    (`python -m benchmarks exchange_growth`)."""
-    return 30 + 3 * groups ** (1 / dimension)

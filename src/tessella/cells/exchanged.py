@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 import numpy as np
 
-from tessella.cells.budget import RESTART
+from tessella.cells.budget import restart
 from tessella.cells.front import Front, front_of
 from tessella.cells.joined import EXACT, JoinedCells
 from tessella.cells.joins import Climb, largest_inverse
@@ -149,7 +149,7 @@ class Exchanged(JoinedCells):
             right,
             tolerance=tolerance or self.solver.tolerance,
             most=most or self.solver.max_iterations,
-            restart=RESTART,
+            restart=restart(self._front),
             total=None if processes.alone() else partial(processes.total, "exchange"),
             progress=progress,
         )

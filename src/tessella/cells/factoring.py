@@ -123,7 +123,7 @@ def _factored(
             "solver='merging', or leave it out"
         )
     choice = Choice(solver) if solver else _chosen(system, plan, distinct, maps, right_sides)
-    _check_memory(system, plan, kinds, distinct, maps, choice.solver)
+    _check_memory(system, plan, kinds, distinct, maps, choice.first)
     with processes.in_unison("maps and joins"):
         b = None
         if once:

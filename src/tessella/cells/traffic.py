@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tessella.cells.budget import restart
 from tessella.cells.front import Front
 from tessella.cells.joining import Order
 from tessella.cells.jumps import across
@@ -57,7 +58,9 @@ def exchange_traffic(
     sums = processes.total_sent(1 + max(stage.owner for stage in order.stages))
 
     def sent(k: int) -> int:
-        return (k + 1) * crossing + sums * (k * k + 2 * k + 2) if k else 0
+        whole, rest = divmod(k, restart(front))
+        cycles = [restart(front)] * whole + [rest] * (rest > 0)
+        return sum((n + 1) * crossing + sums * (n * n + 2 * n + 1) for n in cycles) + sums * (k > 0)
 
     solving = sent(iterations) + data + 2 * sums + _unknowns(order, ends, unknowns)
     return Traffic(8 * sent(tried), 8 * solving)
