@@ -72,6 +72,7 @@ BENCHMARKS = {
     "scaling": scaling.scaling,
     "scaling_3d": scaling.scaling_3d,
     "operations": scaling.operations,
+    "sent": scaling.sent,
     "read_once": solvers.read_once,
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
     "large_paper": large.large_paper,

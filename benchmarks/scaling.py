@@ -198,6 +198,19 @@ def scaling_3d() -> None:
     save(f"scaling_3d_{CORES}_cores", weak(SIZE_3D, (1, 2, 4, 8, 16)))
 
 
+def sent() -> None:
+    """Bytes that processes send each other, foretold and counted; no times, so that any number of
+    them will do on any machine."""
+    rows: list[dict[str, Any]] = []
+    for size, numbers in ((SIZES[0], (2, 4, 8, 16)), (SIZE_3D, (2, 4, 8))):
+        for number in numbers:
+            found = run(number, 1, "benchmarks.scaling", number, PLENTY - 1, *size)[0]
+            names = ("cells", "joined by", "iterations", "foretold", "bytes")
+            rows.append({"processes": number, **{name: found[name] for name in names}})
+            save("sent", rows)
+    table("bytes sent", rows)
+
+
 def operations() -> None:
     """Of what one block alone takes, which part of its time a process spends on as much, counted in
     operations: joins of what several have made by one of them, by all together, or not at all, but

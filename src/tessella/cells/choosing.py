@@ -28,14 +28,17 @@ READ = 4e9
 SENT = 1e9
 """Bytes per second that a process sends."""
 
-DELAY = 1e-4
+WAITING = 2.0
+"""By how much longer joins that several processes make take, which wait for the slowest."""
+
+DELAY = 1.5e-4
 """Seconds that an iteration takes beside its products, and once more for every doubling of
 processes."""
 
 QUICK = 0.01
 """Seconds of merging below which nothing else is thought of, and seconds that must be saved."""
 
-PART = 0.7
+PART = 0.8
 """Part of merging's time that anything else may take."""
 
 PATIENCE = 120.0
@@ -159,12 +162,16 @@ def _groups(order: Order) -> list[int]:
 def _merging(order: Order, distinct: Sequence[Distinct]) -> float:
     """Seconds of all joins that this process makes or takes part in, and of what is sent."""
     me, teams = processes.index(), Teams(order).members
-    joins = sum(
-        len(distinct[i].pairs) * _join(stage, len(teams[i]))
+    joins = {
+        i: len(distinct[i].pairs) * _join(stage, len(teams[i]))
         for i, stage in enumerate(order.stages)
         if stage.cells is None and me in teams[i]
-    )
-    return joins + (joining_traffic(order) / processes.number() / SENT if order.above else 0.0)
+    }
+    if not order.above:
+        return sum(joins.values())
+    above = sum(seconds for i, seconds in joins.items() if i in order.above)
+    above += joining_traffic(order) / processes.number() / SENT
+    return sum(seconds for i, seconds in joins.items() if i not in order.above) + WAITING * above
 
 
 def _join(stage: Stage, team: int = 1) -> float:
