@@ -60,7 +60,7 @@ STENCILS = {1: [4 / 5, -1 / 5, 4 / 105, -1 / 280], 2: [8 / 5, -1 / 5, 8 / 315, -
 
 def differentiated(function, points, axis, order, h):
     """By differences: nothing of the package takes part."""
-    step = h * np.eye(2)[axis]
+    step = h * np.eye(points.shape[1])[axis]
     total = -205 / 72 * function(points) if order == 2 else 0.0
     for j, weight in enumerate(STENCILS[order], 1):
         ahead, behind = function(points + j * step), function(points - j * step)
@@ -94,6 +94,29 @@ def test_exact_solutions_solve_their_equations_and_vanish_on_the_sides(name):
             np.column_stack([line, side + 0 * line]),
             np.column_stack([side + 0 * line, line]),
         ):
+            assert np.max(np.abs(case.exact(wall))) < 1e-12
+
+
+def test_the_cubes_exact_solution_solves_its_equation_and_vanishes_on_its_sides():
+    case = problems.get("cube-2")
+    points = 0.05 + 0.9 * np.random.default_rng(0).random((200, 3))
+    h, left = 0.05 / case.wavenumber, np.zeros(200)
+
+    def a(p):
+        return case.varying.value(*p.T, np)
+
+    for axis, slope in enumerate(case.varying.slopes):
+        first, second = (differentiated(case.exact, points, axis, k, h) for k in (1, 2))
+        there = differentiated(a, points, axis, 1, 0.01)
+        np.testing.assert_allclose(slope(*points.T, np), there, atol=1e-11)
+        left -= there * first + a(points) * second
+    f = case.source(*points.T, np)
+    assert np.max(np.abs(left - f)) < 1e-6 * case.wavenumber**2
+    np.testing.assert_allclose(case.varying.at(points), a(points), rtol=1e-14)
+    for axis in range(3):
+        for side in (0.0, 1.0):
+            wall = points.copy()
+            wall[:, axis] = side
             assert np.max(np.abs(case.exact(wall))) < 1e-12
 
 

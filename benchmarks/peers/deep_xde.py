@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
-from benchmarks.peers.problems import Array, Case, Oscillator, Plate, Square
+from benchmarks.peers.problems import Array, Case, Cube, Oscillator, Plate, Square
 
 os.environ["DDE_BACKEND"] = "pytorch"  # read when deepxde is imported
 
@@ -19,7 +19,8 @@ POINTS = {"oscillator": 500, "square": 2_000, "wave": 2_000}
 
 
 def sizes(name: str, case: Case) -> list[Settings]:
-    if isinstance(case, Plate) or (isinstance(case, Square) and case.varying is not None):
+    varies = isinstance(case, Cube) or (isinstance(case, Square) and case.varying is not None)
+    if isinstance(case, Plate) or varies:
         raise NotApplicableError("set up here for constant coefficients on boxes")
     return [{"width": 64, "layers": 3, "steps": STEPS}]
 

@@ -6,11 +6,11 @@ from functools import cache
 from typing import Any
 
 import numpy as np
-from numpy.polynomial.chebyshev import chebvander2d
+from numpy.polynomial.chebyshev import chebvander
 from threadpoolctl import threadpool_limits
 
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
-from benchmarks.peers.problems import Array, Case, Square
+from benchmarks.peers.problems import Array, Case, Cube, Square
 
 MULTISCALE: dict[int, tuple[int, ...]] = {
     8: (4,),
@@ -32,7 +32,13 @@ LEVELS: dict[str, dict[int, tuple[int, ...]]] = {
 }
 
 
+CUBES: dict[int, tuple[int, ...]] = {8: (1, 2), 10: (1, 2), 12: (1, 2), 14: (1,), 16: (1,)}
+"""Levels of an octree, for two scales."""
+
+
 def sizes(name: str, case: Case) -> list[Settings]:
+    if isinstance(case, Cube):
+        return [{"p": p, "levels": level} for p, levels in CUBES.items() for level in levels]
     if not isinstance(case, Square):
         raise NotApplicableError("solves boundary value problems on squares and cubes only")
     further = 0 if name in LEVELS else int(name.rpartition("-")[2]) - 4
@@ -43,30 +49,48 @@ def sizes(name: str, case: Case) -> list[Settings]:
     ]
 
 
-def solve(case: Square, p: int, levels: int) -> Answer:
+def solve(case: Square | Cube, p: int, levels: int) -> Answer:
     import jax.numpy as jnp
     import jaxhps
 
-    domain = _domain(p, levels)
-    x, y = np.moveaxis(np.asarray(domain.interior_points), -1, 0)
+    domain = _domain(p, levels, len(case.axes))
+    x = np.moveaxis(np.asarray(domain.interior_points), -1, 0)
+    coefficients = _in_space(case, x) if isinstance(case, Cube) else _coefficients(case, *x)
     problem = jaxhps.PDEProblem(
         domain,
-        source=jnp.asarray(case.source(x, y, np)),
-        **{name: jnp.asarray(values) for name, values in _coefficients(case, x, y).items()},
+        source=jnp.asarray(case.source(*x, np)),
+        **{name: jnp.asarray(values) for name, values in coefficients.items()},
     )
     edge = jnp.zeros(len(domain.boundary_points))
     with threadpool_limits(1, user_api="blas"):  # XLA's threads share out the leaves
-        u = jaxhps.solve_subtree(problem, edge).block_until_ready()
+        if isinstance(case, Cube):
+            jaxhps.build_solver(problem)
+            u = jaxhps.solve(problem, edge).block_until_ready()
+        else:
+            u = jaxhps.solve_subtree(problem, edge).block_until_ready()
     return lambda points: _values(np.asarray(u), domain, points)
 
 
 @cache
-def _domain(p: int, levels: int) -> Any:
+def _domain(p: int, levels: int, dimension: int) -> Any:
     """The grid, which no data enter: one can serve any number of problems, so it is kept."""
     import jaxhps
 
-    root = jaxhps.DiscretizationNode2D(xmin=0.0, xmax=1.0, ymin=0.0, ymax=1.0)
+    sides = {f"{axis}{end}": float(end == "max") for axis in "xyz" for end in ("min", "max")}
+    if dimension == 3:
+        root = jaxhps.DiscretizationNode3D(**sides)
+    else:
+        flat = {name: value for name, value in sides.items() if name[0] != "z"}
+        root = jaxhps.DiscretizationNode2D(**flat)
     return jaxhps.Domain(p=p, q=p - 2, root=root, L=levels)
+
+
+def _in_space(case: Cube, x: Array) -> dict[str, Array]:
+    """Of -a Laplace(u) - grad(a) . grad(u)."""
+    a = case.varying.value(*x, np)
+    found = {f"D_{axis}{axis}_coefficients": -a for axis in case.axes}
+    slopes = zip(case.axes, case.varying.slopes, strict=True)
+    return found | {f"D_{axis}_coefficients": -slope(*x, np) for axis, slope in slopes}
 
 
 def _coefficients(case: Square, x: Array, y: Array) -> dict[str, Array]:
@@ -84,22 +108,35 @@ def _coefficients(case: Square, x: Array, y: Array) -> dict[str, Array]:
 
 def _values(u: Array, domain: Any, points: Array) -> Array:
     """Each leaf's interpolant; the library's own search compares every point with every leaf."""
-    side, degrees = 2**domain.L, (domain.p - 1, domain.p - 1)
+    side, d = 2**domain.L, points.shape[1]
     nodes = np.asarray(domain.interior_points) * side
     corners = nodes.min(axis=1).round()
     local = (2 * (nodes[0] - corners[0]) - 1).T
-    coefficients = np.linalg.solve(chebvander2d(*local, degrees), u.T).T
-    number = np.empty((side, side), dtype=int)
+    coefficients = np.linalg.solve(_polynomials(local, domain.p), u.T).T
+    number = np.empty((side,) * d, dtype=int)
     number[tuple(corners.astype(int).T)] = np.arange(len(corners))
     cells = np.minimum((points * side).astype(int), side - 1)
-    polynomials = chebvander2d(*(2 * (points * side - cells) - 1).T, degrees)
-    return np.einsum("pk,pk->p", polynomials, coefficients[number[tuple(cells.T)]])
+    found = np.empty(len(points))
+    for leaf in range(len(corners)):
+        here = number[tuple(cells.T)] == leaf
+        z = (2 * (points[here] * side - cells[here]) - 1).T
+        found[here] = _polynomials(z, domain.p) @ coefficients[leaf]
+    return found
+
+
+def _polynomials(z: Array, p: int) -> Array:
+    """Products of Chebyshev's polynomials at points (d, n), (n, p^d)."""
+    found = np.ones((z.shape[1], 1))
+    for one in z:
+        found = (found[:, :, None] * chebvander(one, p - 1)[:, None]).reshape(len(found), -1)
+    return found
 
 
 JAXHPS = Peer(
     "jaxhps",
     "float64, uniform quadtree, p Chebyshev points per side of a leaf and p - 2 Gauss points, DtN "
-    "merges, solve_subtree: local solves, merges, downward pass (its adaptive trees are several "
+    "merges, solve_subtree: local solves, merges, downward pass, on the cube an octree by "
+    "build_solver and solve (its adaptive trees are several "
     "times slower here); XLA with all threads, BLAS with one (faster so, and steadier beside other "
     "work); the Domain, a grid, is made in the cold run only",
     sizes,

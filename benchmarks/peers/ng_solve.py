@@ -11,7 +11,16 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
-from benchmarks.peers.problems import HOLE, Array, Case, Formula, Oscillator, Plate, Square
+from benchmarks.peers.problems import (
+    HOLE,
+    Array,
+    Case,
+    Cube,
+    Formula,
+    Oscillator,
+    Plate,
+    Square,
+)
 
 Cells = dict[int, tuple[int, ...]]
 """Cells per side by degree."""
@@ -64,6 +73,11 @@ WIDTHS: dict[str, dict[int, tuple[float, ...]]] = {
 }
 """Largest width of curved triangles by degree."""
 
+CUBE_CELLS: dict[str, Cells] = {
+    "cube-2": {4: (6, 8, 12), 6: (3, 4, 6), 8: (3, 4, 6), 10: (3, 4), 12: (3,)}
+}
+"""Of hexahedra."""
+
 WAVE_CELLS: dict[str, Cells] = {
     "wave-0.2": {4: (12, 24), 8: (8, 12, 16)},
     "wave-0.1": {4: (24, 48), 8: (16, 24)},
@@ -83,8 +97,17 @@ def sizes(name: str, case: Case) -> list[Settings]:
     if isinstance(case, Oscillator):
         raise NotApplicableError("a boundary value code, not one for initial value problems")
     key = "width" if isinstance(case, Plate) else "cells"
-    table: dict[str, Any] = {"plate": WIDTHS, "square": CELLS, "wave": WAVE_CELLS}[case.kind]
-    threads = sorted({1, os.cpu_count() or 1})
+    tables: dict[str, Any] = {
+        "plate": WIDTHS, "square": CELLS, "wave": WAVE_CELLS, "cube": CUBE_CELLS,
+    }  # fmt: skip
+    table, threads = tables[case.kind], sorted({1, os.cpu_count() or 1})
+    if isinstance(case, Cube):
+        return [
+            {"degree": p, "cells": size, "threads": threads[-1], "inverse": inverse}
+            for p, all_sizes in table[name].items()
+            for size in all_sizes
+            for inverse in ("sparsecholesky", BDDC)
+        ]
     return [
         {"degree": p, key: size, "threads": t}
         for p, all_sizes in table[name].items()
@@ -93,12 +116,15 @@ def sizes(name: str, case: Case) -> list[Settings]:
     ]
 
 
-def solve(case: Case, degree: int, threads: int, **size: float) -> Answer:
+def solve(case: Case, degree: int, threads: int, **size: Any) -> Answer:
     import ngsolve as ng
 
     ng.ngsglobals.msg_level = 0
     ng.SetNumThreads(threads)
-    run: Any = {"plate": _curved, "square": _static, "wave": _stepped}[case.kind]
+    ways: dict[str, Any] = {
+        "plate": _curved, "square": _static, "wave": _stepped, "cube": _in_space,
+    }  # fmt: skip
+    run = ways[case.kind]
     with ng.TaskManager() if threads > 1 else contextlib.nullcontext():
         return run(case, degree, **size)
 
@@ -118,6 +144,26 @@ def _static(case: Square, degree: int, cells: int) -> Answer:
     A += form * ng.dx
     found = ng.GridFunction(space)
     _condensed(A, _load(space, case.source), found, "umfpack" if advected else "sparsecholesky")
+    return lambda points: _values(found, mesh, points)
+
+
+BDDC, EXACT = "bddc", 1e-13
+"""A preconditioner of conjugate gradients, and the residual to which they go."""
+
+
+def _in_space(case: Cube, degree: int, cells: int, inverse: str) -> Answer:
+    import ngsolve as ng
+    from ngsolve.meshes import MakeStructured3DMesh
+
+    mesh = MakeStructured3DMesh(hexes=True, nx=cells, ny=cells, nz=cells)
+    space = ng.H1(mesh, order=degree, dirichlet=".*")
+    u, v = space.TnT()
+    A = ng.BilinearForm(space, condense=True, symmetric=True)
+    A += case.varying.value(ng.x, ng.y, ng.z, ng) * ng.grad(u) * ng.grad(v) * ng.dx
+    prepared = ng.Preconditioner(A, BDDC) if inverse == BDDC else None
+    f = _load(space, case.source, ng.x, ng.y, ng.z)
+    found = ng.GridFunction(space)
+    _condensed(A, f, found, inverse, prepared)
     return lambda points: _values(found, mesh, points)
 
 
@@ -155,29 +201,35 @@ def _geometry(case: Plate) -> Any:
     return geometry
 
 
-def _load(space: Any, source: Formula | None) -> Any:
+def _load(space: Any, source: Formula | None, *at: Any) -> Any:
     import ngsolve as ng
 
     f = ng.LinearForm(space)
     if source is not None:
-        given = source(ng.x, ng.y, ng).Compile()
+        given = source(*(at or (ng.x, ng.y)), ng).Compile()
         f += given * space.TestFunction() * ng.dx(bonus_intorder=4)
     return f.Assemble().vec
 
 
-def _condensed(A: Any, f: Any, found: Any, solver: str) -> None:
+def _condensed(A: Any, f: Any, found: Any, solver: str, prepared: Any = None) -> None:
     """Solve A found = f, where `found` holds the boundary values; inner unknowns eliminated."""
     A.Assemble()
     free = found.space.FreeDofs(True)
     f.data -= A.mat * found.vec
     f.data += A.harmonic_extension_trans * f
-    found.vec.data += A.mat.Inverse(free, inverse=solver) * f
+    if prepared is None:
+        inverse = A.mat.Inverse(free, inverse=solver)
+    else:
+        from ngsolve.krylovspace import CGSolver
+
+        inverse = CGSolver(A.mat, prepared.mat, tol=EXACT, maxiter=1_000)
+    found.vec.data += inverse * f
     found.vec.data += A.harmonic_extension * found.vec
     found.vec.data += A.inner_solve * f
 
 
 def _values(found: Any, mesh: Any, points: Array) -> Array:
-    return np.asarray(found(mesh(points[:, 0], points[:, 1]))).ravel()
+    return np.asarray(found(mesh(*points.T))).ravel()
 
 
 def _stepped(case: Any, degree: int, cells: int) -> Answer:
@@ -227,7 +279,7 @@ def _stepped(case: Any, degree: int, cells: int) -> Answer:
         for number, vector in enumerate(kept, 1):
             found.vec.data = vector
             at = np.isclose(points[:, 2], number * interval)
-            values[at] = _values(found, mesh, points[at])
+            values[at] = _values(found, mesh, points[at, :2])
         return values
 
     return answer
@@ -237,7 +289,8 @@ NGSOLVE = Peer(
     "NGSolve",
     "H1 of degree 4, 8, 10 on uniform squares, 12, 15 on uniform triangles, 8 to 15 on curved "
     "triangles at holes, condensed, sparse Cholesky (UMFPACK if not symmetric); one thread, from "
-    f"degree {THREADED} also with all. Wave: degree 4 and 8 in space, cosine scheme of order "
+    f"degree {THREADED} also with all. Cube: uniform hexahedra, all threads, sparse Cholesky or "
+    "conjugate gradients with BDDC. Wave: degree 4 and 8 in space, cosine scheme of order "
     f"{2 * TERMS} in time at about its largest stable step",
     sizes,
     solve,

@@ -18,6 +18,7 @@ GLUED: dict[str, list[tuple[Any, int]]] = {
     "laplace-6": [(32, 110), (32, 120), (32, 140), (32, 220), (24, 300)],
     "variable-4": [(6, 138), (5, 196), (5, 220), (6, 300)],
     "variable-6": [(24, 140), (24, 160), (20, 220), (24, 280)],
+    "cube-2": [(4, 200), (4, 300), (5, 300), (5, 450), (5, 600), (6, 600), (5, 900), (6, 900)],
     "wave-0.2": [
         ((3, 3, 1), 200),
         ((3, 3, 1), 300),
@@ -33,7 +34,7 @@ GLUED: dict[str, list[tuple[Any, int]]] = {
 }
 """Subdomains per axis and features of each."""
 
-OVERSAMPLING = {"variable-4": 1.1, "variable-6": 1.1}
+OVERSAMPLING = {"variable-4": 1.1, "variable-6": 1.1, "cube-2": 1.2}
 """Points per feature where rows cost most, fewer than by default: the error is the same."""
 
 WINDOWED: dict[str, list[tuple[Any, int]]] = {
@@ -124,7 +125,7 @@ def _slabs(name: str) -> list[Settings]:
 
 SIDE_BY_SIDE = Peer(
     "tessella",
-    "ts.solve(problem, coupling='interfaces', subdomains, features), maps merged; all "
+    "ts.solve(problem, coupling='interfaces', subdomains, features); all "
     "conditions soft, no ansatz; no error estimate, as no peer at fixed size makes one",
     lambda name, case: _sizes(name),
     side_by_side,

@@ -21,6 +21,7 @@ LOOKS: dict[str, tuple[str, str]] = {
     "scikit-fem P2": ("#56B4E9", "v"),
     "scikit-fem P4": ("#56B4E9", "^"),
     "NGSolve p = 4": ("#0072B2", "v"),
+    "NGSolve p = 6": ("#0072B2", "<"),
     "NGSolve p = 8": ("#0072B2", "^"),
     "NGSolve p = 10": ("#0072B2", "s"),
     "NGSolve p = 12": ("#0072B2", "D"),

@@ -2,7 +2,7 @@
 
 Data are written as formulas of (x, y, library), so that NumPy, JAX, NGSolve and PyTorch read the
 same text. Every problem on the square is -div(a grad(u)) + b . grad(u) + c u = f with u = 0 on its
-sides.
+sides; on the cube formulas are of (x, y, z, library), and b = c = 0.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tessella.gallery.reference.four_holes import CENTRES, RADIUS, table
 from tessella.gallery.reference.series import GaussianWave
 
 Array = np.ndarray
-Formula = Callable[[Any, Any, Any], Any]
+Formula = Callable[..., Any]
 
 
 def interior_grid(*axes: tuple[float, float, int]) -> Array:
@@ -59,11 +59,11 @@ class Varying:
     """A coefficient that varies, and its slopes for those who expand div(a grad(u)) by hand."""
 
     value: Formula
-    slopes: tuple[Formula, Formula]
+    slopes: tuple[Formula, ...]
 
     def at(self, points: Any) -> Any:
         """For tessella, which differentiates it; a method, so that two statements share it."""
-        return self.value(points[:, 0], points[:, 1], jnp)
+        return self.value(*points.T, jnp)
 
 
 @dataclass(frozen=True)
@@ -107,6 +107,34 @@ class Square:
         return ts.Problem(
             ts.Box(x=(0.0, 1.0), y=(0.0, 1.0)),
             ts.Equation(operator, lambda p: self.source(p[:, 0], p[:, 1], np)),
+            [ts.Dirichlet(0.0)],
+        )
+
+
+@dataclass(frozen=True)
+class Cube:
+    """-div(a grad(u)) = f on the unit cube, u = 0 on its sides."""
+
+    source: Formula
+    solution: Callable[[Array], Array]
+    wavenumber: float
+    varying: Varying
+    kind: ClassVar[str] = "cube"
+    axes: ClassVar[tuple[str, ...]] = ("x", "y", "z")
+
+    @cached_property
+    def points(self) -> Array:
+        return interior_grid(*[(0, 1, 29)] * 3)
+
+    def exact(self, points: Array) -> Array:
+        return self.solution(points)
+
+    def stated(self) -> ts.Problem:
+        """As a person would state it: soft boundary values, no ansatz."""
+        x, y, z = (d @ (self.varying.at * d) for d in (ts.D(x=1), ts.D(y=1), ts.D(z=1)))
+        return ts.Problem(
+            ts.Box(x=(0.0, 1.0), y=(0.0, 1.0), z=(0.0, 1.0)),
+            ts.Equation(-(x + y + z), lambda p: self.source(*p.T, np)),
             [ts.Dirichlet(0.0)],
         )
 
@@ -198,7 +226,7 @@ def _of_points(formula: Formula | float) -> Any:
     return (lambda p: formula(p[:, 0], p[:, 1], np)) if callable(formula) else formula
 
 
-Case = Oscillator | Square | Wave | Plate
+Case = Oscillator | Square | Cube | Wave | Plate
 
 
 def _scales(n: int) -> list[float]:
@@ -206,9 +234,8 @@ def _scales(n: int) -> list[float]:
 
 
 def _mean_of_waves(p: Array, n: int) -> Array:
-    """The mean of sin(w x) sin(w y) over n scales."""
-    waves = (np.sin(w * p[:, 0]) * np.sin(w * p[:, 1]) for w in _scales(n))
-    return np.asarray(sum(waves)) / n
+    """The mean of sin(w x) sin(w y), in space sin(w x) sin(w y) sin(w z), over n scales."""
+    return np.asarray(sum(np.prod(np.sin(w * p), axis=1) for w in _scales(n))) / n
 
 
 def laplace(n: int) -> Square:
@@ -241,6 +268,31 @@ def variable(n: int) -> Square:
         return -(a.value(x, y, library) * laplacian + a_x * u_x + a_y * u_y) / n
 
     return Square(source, partial(_mean_of_waves, n=n), np.pi * 2**n, varying=a)
+
+
+def cube(n: int) -> Cube:
+    """n scales 2, 4, ..., 2^n in space, where a = 1 + sin(3 x) cos(2 y) cos(z) / 2."""
+    a = Varying(
+        lambda x, y, z, library: 1 + 0.5 * library.sin(3 * x) * library.cos(2 * y) * library.cos(z),
+        (
+            lambda x, y, z, of: 1.5 * of.cos(3 * x) * of.cos(2 * y) * of.cos(z),
+            lambda x, y, z, of: -of.sin(3 * x) * of.sin(2 * y) * of.cos(z),
+            lambda x, y, z, of: -0.5 * of.sin(3 * x) * of.cos(2 * y) * of.sin(z),
+        ),
+    )
+
+    def source(x: Any, y: Any, z: Any, library: Any) -> Any:
+        found, at = 0.0, (x, y, z, library)
+        slopes = [slope(*at) for slope in a.slopes]
+        for w in _scales(n):
+            sines = [library.sin(w * t) for t in (x, y, z)]
+            found = found + 3 * w**2 * a.value(*at) * sines[0] * sines[1] * sines[2]
+            for i, (slope, t) in enumerate(zip(slopes, (x, y, z), strict=True)):
+                j, k = (i + 1) % 3, (i + 2) % 3
+                found = found - w * slope * library.cos(w * t) * sines[j] * sines[k]
+        return found / n
+
+    return Cube(source, partial(_mean_of_waves, n=n), np.pi * 2**n, a)
 
 
 def helmholtz(k: float = 30.0, width: float = 0.025) -> Square:
@@ -330,6 +382,7 @@ PROBLEMS: dict[str, tuple[str, Callable[[], Case]]] = {
     "oscillator-580": ("oscillator, omega_0 = 580", partial(Oscillator, 580.0)),
     **{f"laplace-{n}": (f"Laplacian, n = {n}", partial(laplace, n)) for n in (3, 4, 5, 6)},
     **{f"variable-{n}": (f"variable coefficient, n = {n}", partial(variable, n)) for n in (4, 6)},
+    "cube-2": ("variable coefficient in space, n = 2", partial(cube, 2)),
     "wave-0.2": ("wave, lambda = 0.2, T = 0.5", partial(Wave, 0.2, 0.5)),
     "wave-0.1": ("wave, lambda = 0.1, T = 1", partial(Wave, 0.1, 1.0)),
     "helmholtz": ("Helmholtz, k = 30, Gaussian source of width 0.025", helmholtz),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
-from benchmarks.peers.problems import Array, Case, Plate, Square
+from benchmarks.peers.problems import Array, Case, Cube, Plate, Square
 
 CELLS = {2: (16, 32, 64, 128, 192), 4: (8, 16, 32, 64)}
 """Per side, by degree; each is two triangles. Those with fewer than four nodes to a wavelength are
@@ -15,6 +15,8 @@ left out."""
 def sizes(name: str, case: Case) -> list[Settings]:
     if isinstance(case, Plate):
         raise NotApplicableError("no curved elements of this degree set up here")
+    if isinstance(case, Cube):
+        raise NotApplicableError("no elements in space set up here")
     if not isinstance(case, Square):
         raise NotApplicableError("no time stepping or space-time elements set up here")
     nodes = 2 / np.pi * case.wavenumber

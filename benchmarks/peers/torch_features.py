@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks.peers.peer import Answer, NotApplicableError, Peer, Settings
-from benchmarks.peers.problems import Array, Case, Oscillator, Plate, Square, Wave
+from benchmarks.peers.problems import Array, Case, Cube, Oscillator, Plate, Square, Wave
 
 SCALE = 0.8
 """fastlsq's bandwidth, in units of the largest wavenumber of the data, which it is told: its own
@@ -33,6 +33,7 @@ def _box(case: Case) -> tuple[list[float], list[float]]:
         return [0.0], [1.0]
     if isinstance(case, Square):
         return [0.0, 0.0], [1.0, 1.0]
+    assert isinstance(case, Wave)
     return [-1.0, -1.0, 0.0], [1.0, 1.0, case.T]
 
 
@@ -84,7 +85,8 @@ def _system(case: Oscillator | Square, rows: int, values: Any, derivative: Any) 
 
 
 def _refuse_others(case: Case) -> None:
-    if isinstance(case, Plate) or (isinstance(case, Square) and case.varying is not None):
+    varies = isinstance(case, Cube) or (isinstance(case, Square) and case.varying is not None)
+    if isinstance(case, Plate) or varies:
         raise NotApplicableError("set up here for constant coefficients on boxes")
 
 
