@@ -10,7 +10,6 @@ from __future__ import annotations
 import atexit
 import json
 import os
-import re
 import socket
 import sys
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -25,12 +24,10 @@ import jax
 import numpy as np
 
 from tessella.machine.arrays import Array
+from tessella.machine.clusters import Taking, taking_part
 from tessella.machine.meeting import met
 from tessella.machine.wire import ProcessLostError, Watch, Wire
 from tessella.version import __version__
-
-PORTS = 65535 - 2**12 + 1, 2**12
-"""The first of the ports that clusters' jobs meet at, and how many there are."""
 
 
 class _Here:
@@ -59,10 +56,11 @@ def distributed(
     processes together (see `Solution`). What is solved in another way, every process solves by
     itself.
 
-    Who takes part is found as `jax.distributed.initialize` finds it: in the variables of Slurm or
-    Open MPI, in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID, or in what is given:
-    the address "host:port" at which process 0 waits for the others, how many processes there are,
-    and which of them this is. Where nothing of it is set, the process is alone and nothing happens.
+    Who takes part is found as `jax.distributed.initialize` finds it: in what is given, the address
+    "host:port" at which process 0 waits for the others, how many processes there are, and which of
+    them this is; in JAX_COORDINATOR_ADDRESS, JAX_NUM_PROCESSES and JAX_PROCESS_ID; or from what has
+    started them: Open MPI, MPICH, Slurm, or an indexed job of Kubernetes. Where nothing of it is
+    set, the process is alone and nothing happens.
     `tessella solve NAME --processes 4` and `python -m tessella.machine.launch 4 script.py` start
     processes on one machine.
 
@@ -72,7 +70,7 @@ def distributed(
     >>> import tessella as ts
     >>> ts.distributed()  # alone
     """
-    address, count, own = _found(coordinator, number, index)
+    address, count, own = taking_part(Taking(coordinator, number, index), os.environ)
     if _Here.wire is not None:
         raise ValueError("distributed() was called before: call it once, at the top of the script")
     if count == 1:
@@ -84,52 +82,6 @@ def distributed(
     _Here.number, _Here.index = count, own
     atexit.register(_leave)
     sys.excepthook = _stopped
-
-
-def _found(coordinator: str | None, number: int | None, index: int | None) -> tuple[str, int, int]:
-    """What is given, or what the environment says; alone if that is nothing."""
-    given = (coordinator, number, index)
-    if all(value is not None for value in given):
-        return coordinator or "", int(number or 1), int(index or 0)
-    known = environment(os.environ)
-    if any(value is not None for value in given):
-        missing = [n for n, v in zip(("coordinator", "number", "index"), given, strict=True)
-                   if v is None]  # fmt: skip
-        if known is None:
-            raise ValueError(f"distributed() needs {' and '.join(missing)} too")
-    if known is None:
-        return "", 1, 0
-    return (
-        known[0] if coordinator is None else coordinator,
-        known[1] if number is None else number,
-        known[2] if index is None else index,
-    )
-
-
-def environment(known: os._Environ[str] | dict[str, str]) -> tuple[str, int, int] | None:
-    """Address, number and index by plain variables, Slurm's, or Open MPI's."""
-    first, several = PORTS
-    plain = ("JAX_COORDINATOR_ADDRESS", "JAX_NUM_PROCESSES", "JAX_PROCESS_ID")
-    if all(name in known for name in plain):
-        return known[plain[0]], int(known[plain[1]]), int(known[plain[2]])
-    slurm = ("SLURM_JOB_ID", "SLURM_STEP_NODELIST", "SLURM_NTASKS", "SLURM_PROCID")
-    if all(name in known for name in slurm):
-        job, nodes, number, index = (known[name] for name in slurm)
-        node = re.sub(r"^([^,\[]*)\[?([^,\-\]]*).*$", r"\1\2", nodes)
-        if "," in nodes.split("[")[0]:
-            node = nodes.split(",")[0]
-        return f"{node}:{int(job) % several + first}", int(number), int(index)
-    launcher = known.get("OMPI_MCA_orte_hnp_uri")
-    if launcher is not None:
-        found = re.search(r"tcp://(.+?)[,:]|tcp6://\[(.+?)[,\]]", launcher)
-        if found is None:
-            raise ValueError(
-                f"no address in OMPI_MCA_orte_hnp_uri={launcher!r}: name a coordinator"
-            )
-        port = int(launcher.split(".")[0]) // several % several + first
-        size, rank = (known[f"OMPI_COMM_WORLD_{name}"] for name in ("SIZE", "RANK"))
-        return f"{found[1] or found[2]}:{port}", int(size), int(rank)
-    return None
 
 
 def _address(text: str) -> tuple[str, int]:
