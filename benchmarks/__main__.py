@@ -6,6 +6,7 @@ import argparse
 
 from benchmarks import (
     agreement,
+    clocks,
     core,
     device,
     factor,
@@ -73,6 +74,7 @@ BENCHMARKS = {
     "scaling_3d": scaling.scaling_3d,
     "operations": scaling.operations,
     "sent": scaling.sent,
+    "clocks": clocks.clocks,
     "read_once": solvers.read_once,
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
     "large_paper": large.large_paper,

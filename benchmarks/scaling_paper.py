@@ -25,6 +25,15 @@ EDGE, FEATURES, ITERATIONS = 32, 16, 60
 MODULE, TIME = "benchmarks.scaling_paper", "ms an iteration"
 
 
+def factored(number: int) -> Any:
+    """Blocks for so many processes, filtered, and ready for some iterations of LSQR."""
+    blocks = blocks_of(number, 2)
+    return ts.factor(
+        problem(blocks), subdomains=tuple(EDGE * n for n in blocks), features=FEATURES,
+        solver=ts.LSQR(max_iterations=ITERATIONS, atol=0, btol=0), oversampling=2.0, overlap=2.9,
+    )  # fmt: skip
+
+
 def part(file: str, number: str) -> None:
     """One process of a run over blocks for `number` of them; process 0 writes what it took. With
     `APART` each is alone with a block."""
@@ -32,25 +41,21 @@ def part(file: str, number: str) -> None:
         file, number = beside(file), "1"
     else:
         ts.distributed()
-    blocks = blocks_of(int(number), 2)
-    subdomains = tuple(EDGE * n for n in blocks)
-    solver = ts.LSQR(max_iterations=ITERATIONS, atol=0, btol=0)
-    choices: dict[str, Any] = {"features": FEATURES, "oversampling": 2.0, "overlap": 2.9}
     before, start = peak_mib(), time.perf_counter()
-    factored = ts.factor(problem(blocks), subdomains=subdomains, solver=solver, **choices)
+    made_ready = factored(int(number))
     ready, made, spent = time.perf_counter() - start, [], []
-    solution = factored.solve()
+    solution = made_ready.solve()
     for _ in range(REPEATS):
         processes.total("start", np.zeros(1))
         start, at_work = time.perf_counter(), time.process_time()
-        solution = factored.solve()
+        solution = made_ready.solve()
         spent.append(time.process_time() - at_work)
         made.append(processes.largest("seconds", time.perf_counter() - start))
-    own = factored.ready
+    own = made_ready.ready
     assert isinstance(own, Factored) and isinstance(solution, ts.Solution)
     counted = re.search(r"sent ([\d,]+) bytes", solution.report.solver_note)
     found = {
-        "subdomains": "x".join(map(str, subdomains)),
+        "subdomains": "x".join(str(EDGE * n) for n in blocks_of(int(number), 2)),
         "rows": solution.report.rows,
         "set-up s": processes.largest("seconds", ready),
         TIME: 1e3 * min(made) / ITERATIONS,

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.cells import budget, choosing, exchanged
+from tessella.cells import joins as module
 from tessella.cells.exchanged import exchange
 from tessella.cells.front import Front
 from tessella.cells.halving import owners
@@ -22,7 +23,7 @@ from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.stage import Sizes, evenly
 from tessella.cells.tiled import corners
 from tessella.linalg.iterative.iteration import Stop
-from tessella.machine import processes
+from tessella.machine import processes, threads
 
 
 class Grid:
@@ -157,6 +158,25 @@ def test_merging_solves_the_exchange_of_all_cells(rng, name, alike):
         x = np.linalg.solve(A, b)
         for found, own in zip(taken(merged, c)[0], unknowns, strict=True):
             np.testing.assert_allclose(found, x[own], atol=1e-12)
+
+
+@pytest.mark.parametrize("cores", [1, 4])
+def test_a_large_join_is_made_in_parts_by_all_cores(rng, monkeypatch, cores):
+    """Whoever makes them, with the same result to the last bit."""
+    monkeypatch.setattr(module, "LARGE", 0.0)
+    monkeypatch.setattr(module, "PANEL", 3)
+    monkeypatch.setattr(threads, "SMALL", 0.0)
+    grid = Grid(rng, (3, 4), up=4, down=5)
+    planned, c = grid.planned(), grid.data(rng)
+    found = []
+    for number in (1, cores):
+        monkeypatch.setattr(threads, "CORES", number)
+        found.append(np.concatenate(taken(joined(*planned, np.zeros(0)), c)[0]))
+    A, b, unknowns = grid.dense(c)
+    np.testing.assert_allclose(
+        found[0], np.linalg.solve(A, b)[np.concatenate(unknowns)], atol=1e-12
+    )
+    np.testing.assert_array_equal(*found)
 
 
 @pytest.mark.parametrize("axes", [(0, 2, 1), (1, 0, 2), (2, 1, 0), (1, 2, 0)], ids=str)

@@ -34,6 +34,9 @@ from tessella.machine.threads import in_parallel
 TOGETHER, WORTH = 8, 8e6
 """Joins that are made in one call of batched products: at most so many, and about so many flops."""
 
+LARGE, PANEL = 2e8, 256
+"""Flops from which on several cores make a join, and rows that one of them makes at a time."""
+
 
 class Join(NamedTuple):
     """What joining leaves for right-hand sides, for every distinct pair: what comes in at the
@@ -116,10 +119,9 @@ def join_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, found: J
     np.matmul(D, B33, out=K[:, :m, :n])
     np.matmul(A33, K[:, :m], out=K[:, m:])
     K.reshape(len(K), -1)[:, m * (m + n) :: m + n + 1][:, :n] += 1.0
-    np.matmul(K[:, :, :n], A31, out=S[:, :, :n1])
-    np.matmul(K[:, :, n:], B32, out=S[:, :, n1:])
-    np.matmul(A13, S[:, :m], out=T[:, :o1])
-    np.matmul(B23, S[:, m:], out=T[:, o1:])
+    products = [(K[:, :, :n], A31, S[:, :, :n1]), (K[:, :, n:], B32, S[:, :, n1:])]
+    _multiply(products, stage)
+    _multiply([(A13, S[:, :m], T[:, :o1]), (B23, S[:, m:], T[:, o1:])], stage)
     T[:, :o1, :n1] += A11
     T[:, o1:, n1:] += B22
     if E.shape[1]:
@@ -128,6 +130,21 @@ def join_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, found: J
         np.matmul(E3, S, out=E)
         E[:, :, :n1] += EA[:, :, at.a1_in]
         E[:, :, n1:] += EB[:, :, at.b2_in]
+
+
+def _multiply(products: Sequence[tuple[Array, Array, Array]], stage: Stage) -> None:
+    """Some products X Y = Z of a join; of a large one some rows at a time, by whoever has nothing
+    else to do. Not by the number of cores, on which no rounding should depend."""
+    if stage.flops < LARGE:
+        for X, Y, Z in products:
+            np.matmul(X, Y, out=Z)
+        return
+    panels = [
+        (X[:, i : i + PANEL], Y, Z[:, i : i + PANEL])
+        for X, Y, Z in products
+        for i in range(0, X.shape[1], PANEL)
+    ]
+    in_parallel(lambda one: np.matmul(one[0], one[1], out=one[2]), panels, stage.flops)
 
 
 def _name(left: bytes, right: bytes, stage: Stage) -> bytes:
