@@ -128,7 +128,7 @@ def foretold(stated: ts.Problem, iterations: int, **choices: Any) -> int:
     system = way(parts.basis).assemble(stated, parts)
     ready = way(parts.basis).factor(system, parts, Stopwatch())
     assert isinstance(ready, CellFactors)
-    joined, ends = ready.joined, ready.system.cells.ends
+    joined, ends = ready.joined, ready.system.cells.faces.ends
     columns = max(space.columns for space in ready.spaces)
     if isinstance(joined, Merged):
         return sum(traffic(joined.order, ends, columns))
@@ -254,7 +254,7 @@ def counted_operations(ready: CellFactors, number: int) -> dict[str, float]:
             every, shared = _join_operations(stages[i], len(teams[i]))
             together[list(teams[i])] += every + shared
     dimension = system.problem.domain.dimension
-    blocks = own + _exchange_operations(plan, len(plan.places), number, dimension)
+    blocks = own + _exchange_operations(plan, plan.count, number, dimension)
     cells = maps + _exchange_operations(plan, 1, number, dimension)
     return {
         "joined by one": own.max() + by_one, "together": together.max(),
@@ -275,7 +275,7 @@ def _exchange_operations(plan: Order, group: int, number: int, dimension: int) -
 
 def _order(ready: CellFactors, number: int) -> Order:
     system = ready.system
-    return system.cells.order(system.faces, system.crossings, system.ports, number)
+    return system.cells.order(system.ports.joints, number)
 
 
 def _join_operations(stage: Stage, team: int) -> tuple[float, float]:

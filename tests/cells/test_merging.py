@@ -2,6 +2,7 @@
 
 import itertools
 import tracemalloc
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -14,16 +15,34 @@ from tessella.cells import joins as module
 from tessella.cells.exchanged import exchange
 from tessella.cells.front import Front
 from tessella.cells.halving import owners
-from tessella.cells.joining import Face, order
 from tessella.cells.joins import Climb
+from tessella.cells.joints import Joints
 from tessella.cells.maps import Maps, Sharing, distinct_members
 from tessella.cells.merging import merge
+from tessella.cells.ordering import order
 from tessella.cells.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.stage import Sizes, evenly
 from tessella.cells.tiled import corners
 from tessella.linalg.iterative.iteration import Stop
 from tessella.machine import processes, threads
+
+
+class Face(NamedTuple):
+    """The cells below and above, and the numbers that go up and down."""
+
+    below: int
+    above: int
+    up: int
+    down: int
+
+
+def joints(faces, ports):
+    """As tables; a port is a face and 1 where that is the cell's upper one."""
+    starts = np.cumsum([0, *map(len, ports)])
+    codes = [2 * face + side for own in ports for face, side in own]
+    ends, up, down = np.split(np.array(faces, dtype=np.int64).reshape(-1, 4), [2, 3], axis=1)
+    return Joints(ends, up.ravel(), down.ravel(), starts, np.array(codes, dtype=np.int64))
 
 
 class Grid:
@@ -74,7 +93,7 @@ class Grid:
         """The order of joining, with the axes permuted; the maps of its single cells, and which of
         the members of every stage are equal."""
         low, high = (x[:, axes or range(x.shape[1])] for x in (self.low, self.high))
-        plan = order(low, high, self.ports, self.faces)
+        plan = order(low, high, joints(self.faces, self.ports))
         leaves = [self._leaf(stage) for stage in plan.stages]
         return plan, [maps for maps, _ in leaves], distinct_members(plan, [w for _, w in leaves])
 
@@ -125,11 +144,11 @@ def taken(joined, c, values=()):
     plan, values = joined.order, np.array(values)
     data, parts = [], []
     for stage in plan.stages:
-        own = [c[j] for j in stage.cells or ()]
+        own = [] if stage.cells is None else [c[j] for j in stage.cells]
         data.append(np.stack(own) if own else None)
         parts.append(np.zeros((len(own), len(values))) if own else None)
     found, result = joined.solve(data, parts, values)
-    return [found[stage][number] for stage, number in plan.places], result
+    return [found[stage][number] for stage, number in plan.place], result
 
 
 GRIDS = {
@@ -316,7 +335,9 @@ def test_more_sums_than_needed_are_met_if_they_agree(rng):
 
 
 def joins(plan, distinct):
-    return sum(len(own.pairs) for s, own in zip(plan.stages, distinct, strict=True) if not s.cells)
+    return sum(
+        len(own.pairs) for s, own in zip(plan.stages, distinct, strict=True) if s.cells is None
+    )
 
 
 def test_equal_cells_and_equal_groups_are_joined_once(rng):
@@ -396,7 +417,7 @@ def test_a_process_without_joins_knows_what_would_do(rng, monkeypatch):
     """Of two cells in two processes the other one makes the only join."""
     grid = Grid(rng, (2,))
     monkeypatch.setattr(processes, "index", lambda: 1)
-    plan = order(grid.low, grid.high, grid.ports, grid.faces, processes=2)
+    plan = order(grid.low, grid.high, joints(grid.faces, grid.ports), processes=2)
     leaves = [None if stage.cells is None else np.zeros(1, dtype=int) for stage in plan.stages]
     distinct = distinct_members(plan, leaves)
 
@@ -444,7 +465,7 @@ def test_who_has_which_cell_is_known_without_the_order(number):
         for i, face in enumerate(faces):
             sides[face.below].append((i, 1))
             sides[face.above].append((i, 0))
-        plan = order(low, high, sides, faces, number)
+        plan = order(low, high, joints(faces, sides), number)
         np.testing.assert_array_equal(owners(low, high, ends, number), plan.owners)
 
 

@@ -278,7 +278,7 @@ def bytes_sent():
         factored = ts.factor(varying(), solver=solver, **choices)
         ready, report = factored.ready, factored.solve().report
         columns = max(space.columns for space in ready.spaces)
-        joined, ends = ready.joined, ready.system.cells.ends
+        joined, ends = ready.joined, ready.system.cells.faces.ends
         foretold = traffic(joined.order, ends, columns)
         counted = re.search(r"sent ([\d,]+) bytes to join and ([\d,]+)", report.solver_note)
         counted = [int(n.replace(",", "")) for n in counted.groups()]

@@ -42,7 +42,7 @@ def expected(front: Front, dimension: int = 2) -> float:
     ports = sum(stage.count * len(stage.sizes.taken) for stage in leaves)
     numbers = sum(stage.count * sum(stage.sizes.taken) for stage in leaves)
     t = (numbers / max(ports, 1)) ** (1 / max(dimension - 1, 1))
-    N, groups = (n ** (1 / dimension) for n in (len(order.places), sum(front.counts)))
+    N, groups = (n ** (1 / dimension) for n in (order.count, sum(front.counts)))
     return 12 + 0.9 * math.sqrt(N * t * groups)
 
 
@@ -114,7 +114,7 @@ def _enough_to_merge(
     for one in others:
         counts = [share * stage.count for stage in one.stages]
         owners = {stage.owner for stage in one.stages if stage.cells is None}
-        if len(owners) < processes.number() or len(owners) == len(order.places):
+        if len(owners) < processes.number() or len(owners) == order.count:
             continue
         joining = 8.0 * max(_numbers(one, counts, owner) for owner in owners) + _above(one)
         if maps * processes.number() / len(owners) + joining < free:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from tessella.cells.between import Between, Custom
 from tessella.cells.cutting import OUTSIDE, Inside, Part, face_parts
 from tessella.cells.cutting import WHOLE as INSIDE
 from tessella.cells.draw import Slot
 from tessella.cells.ports import modes_on
-from tessella.cells.tiled import Between, Custom
 from tessella.cells.tiling import Tiling
 from tessella.cells.tree import WHOLE
 

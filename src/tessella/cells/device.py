@@ -30,7 +30,7 @@ from tessella.cells.port import Rowed, port_rows
 from tessella.cells.solvers import AnySolver, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem
-from tessella.cells.tiled import Between, Cells, spaces
+from tessella.cells.tiled import Cells, spaces
 from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
 from tessella.linalg.iterative.iteration import History, Progress, SolverResult, Stop
@@ -47,10 +47,6 @@ host does everything else (slabs of a march), so that programs are compiled for 
 
 BATCH = 1 << 32
 """Bytes of rows that are made and multiplied together."""
-
-
-WHOLE_FACE = Between(0, 0, 0)[3:]
-"""What is particular to a face that is whole on both sides and passes all data both ways."""
 
 
 Coefficients = tuple[tuple[jax.Array | np.ndarray, ...], ...]
@@ -247,7 +243,7 @@ MOST = 16
 
 def ported(system: CellSystem, space: Space) -> Ported:
     """Found again if the features and what crosses the faces are those of before."""
-    ends = (0, system.ports[-1]), (1, system.ports[0])
+    ends = (0, system.ports.of(system.cells.count - 1)), (1, system.ports.of(0))
     found = [
         next((p for p in ports if (p.axis, p.side) == (axis, side)), None)
         for axis in range(system.problem.domain.dimension)
@@ -277,7 +273,7 @@ def _fits(system: CellSystem, solver: AnySolver) -> bool:
         and (solver is None or isinstance(solver, Merging))
         and type(cells) is Cells
         and not (tiling.cut or system.sums or system.enriching.count)
-        and all(face[3:] == WHOLE_FACE for face in cells.faces)
+        and cells.faces.all_alike
         and all(own.shared for own in system.bases)
         and all(part.slot.lasting for part in system.asked)
         and bool(np.all(cells.half_widths == cells.half_widths[0]))

@@ -10,15 +10,15 @@ See `merging` for the formulas.
 from __future__ import annotations
 
 from functools import cached_property, lru_cache, partial
-from itertools import pairwise
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from tessella.cells import joining
-from tessella.cells.joining import Face, Order
+from tessella.cells.joining import Order
+from tessella.cells.joints import Joints
+from tessella.cells.ordering import order
 from tessella.cells.stage import Numbers as Positions
 from tessella.cells.stage import Stage
 from tessella.cells.whole import SINGULAR
@@ -56,13 +56,13 @@ class Grid:
 
     def __init__(self, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> None:
         cells = np.stack(np.unravel_index(np.arange(np.prod(counts)), counts), axis=1)
-        faces, own = _faces(cells, counts, wraps, data)
+        joints = _joints(counts, wraps, data)
+        ports = joints.ports.reshape(len(cells), -1)
         sides = [(axis, side) for axis in range(len(counts)) for side in (0, 1)]
-        beyond = np.array([[min(faces[f][:2]) >= 0 for f, _ in ports] for ports in own])
-        self.beyond = beyond.astype(np.float64)
+        self.beyond = (joints.ends.min(axis=1) >= 0)[ports >> 1].astype(np.float64)
         self.taken = np.repeat(self.beyond, [data[a][s] for a, s in sides], axis=1)
         self.given = np.repeat(self.beyond, [data[a][1 - s] for a, s in sides], axis=1)
-        self.order = joining.order(cells, cells + 1, own, faces)
+        self.order = order(cells, cells + 1, joints)
 
     @cached_property
     def partners(self) -> np.ndarray:
@@ -93,23 +93,30 @@ def grid(counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> Grid:
     return Grid(counts, wraps, data)
 
 
-def _faces(
-    cells: np.ndarray, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data
-) -> tuple[list[Face], list[list[tuple[int, int]]]]:
-    """All faces, those at walls too, and every cell's ports: a face, and which of its sides."""
-    faces: list[Face] = []
-    own: list[list[tuple[int, int]]] = [[] for _ in cells]
-    numbers = np.arange(len(cells)).reshape(counts)
-    for axis, S in enumerate(counts):
-        lines = np.moveaxis(numbers, axis, -1).reshape(-1, S).tolist()
-        for line in lines:
-            ends = [line[-1], *line] if wraps[axis] else [-1, *line, -1]
-            first = len(faces)
-            faces += [Face(a, b, *data[axis]) for a, b in pairwise(ends)]
-            for i, cell in enumerate(line):
-                upper = first if wraps[axis] and i == S - 1 else first + i + 1
-                own[cell] += [(first + i, 0), (upper, 1)]
-    return faces, own
+def _joints(counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> Joints:
+    """All faces, those at walls too, axis by axis; every cell has a port below and one above."""
+    numbers = np.arange(np.prod(counts)).reshape(counts)
+    ends, up, down, ports, first = [], [], [], [], 0
+    for axis, (S, wrap, crossing) in enumerate(zip(counts, wraps, data, strict=True)):
+        lines = np.moveaxis(numbers, axis, -1).reshape(-1, S)
+        wall = np.full((len(lines), 1), -1)
+        line = np.hstack([lines[:, -1:], lines] if wrap else [wall, lines, wall])
+        own = np.stack([line[:, :-1], line[:, 1:]], axis=2)
+        count = own.shape[1]
+        begin = first + count * np.arange(len(lines))[:, None]
+        at = np.empty((numbers.size, 2), dtype=np.int64)
+        at[lines, 0] = 2 * (begin + np.arange(S))
+        at[lines, 1] = 2 * (begin + np.arange(1, S + 1) % count) + 1
+        ends.append(own.reshape(-1, 2))
+        up.append(np.full(own[..., 0].size, crossing.up))
+        down.append(np.full(own[..., 0].size, crossing.down))
+        ports.append(at)
+        first += own[..., 0].size
+    every = np.concatenate(ports, axis=1)
+    starts = every.shape[1] * np.arange(numbers.size + 1)
+    return Joints(
+        np.concatenate(ends), np.concatenate(up), np.concatenate(down), starts, every.ravel()
+    )
 
 
 class Join(NamedTuple):
@@ -147,7 +154,7 @@ def _members(stages: tuple[Stage, ...], stage: Stage) -> tuple[np.ndarray, np.nd
     found = []
     for child, which in ((stage.left, 0), (stage.right, 1)):
         own, cells = stage.pairs[:, which], stages[child].cells
-        found.append(own if cells is None else np.array(cells)[own])
+        found.append(own if cells is None else cells[own])
     return found[0], found[1]
 
 

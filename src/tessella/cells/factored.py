@@ -132,7 +132,7 @@ class FactoredCells(Factors):
         }
 
     def __repr__(self) -> str:
-        cells, faces = self.system.cells.count, len(self.system.faces)
+        cells, faces = self.system.cells.count, self.system.ports.joints.faces
         return (
             f"<{type(self).__name__}: {cells:,} subdomains, {self.distinct:,} of them distinct, "
             f"joined at {faces:,} faces by {self.name}; {self.bytes / 2**20:,.1f} MiB>"

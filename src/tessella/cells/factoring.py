@@ -109,7 +109,7 @@ def _factored(
 ) -> CellFactors:
     """Maps of all cells, and the way they are joined."""
     begun = processes.sent_bytes()
-    plan = system.cells.order(system.faces, system.crossings, system.ports)
+    plan = system.cells.order(system.ports.joints)
     mine = plan.owners == processes.index()
     assert np.array_equal(plan.owners, system.cells.whose), "rows are stated by who has the cell"
     kinds = find_kinds(system, space_of, made, shelf is not None, mine)
@@ -187,7 +187,7 @@ def _check_memory(
     (beside,) = processes.beside("needs", needed)
 
     def remedy(free: int) -> str:
-        made = (system.cells.order(system.faces, system.crossings, system.ports, n) for n in LARGER)
+        made = (system.cells.order(system.ports.joints, n) for n in LARGER)
         others = enough(plan, distinct, maps, solver, made, free)
         return f"use fewer subdomains or features, a lower trace_degree, {others}"
 

@@ -10,42 +10,24 @@ below it, and what lies above belongs to the first of those it joins.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
-from tessella.cells.halving import first_halves, halved, shared
-from tessella.cells.stage import Sizes, Stage, of_ports, stack_ports
-
-
-class Face(NamedTuple):
-    """Joins two cells, the one below taking `down` numbers from above, the other `up` from below.
-
-    A face of the domain has only one of the two cells, the other is -1.
-    """
-
-    below: int
-    above: int
-    up: int
-    down: int
-
-
-Port = tuple[int, int]
-"""A face and whether it is the cell's lower (0) or upper (1) one."""
+from tessella.cells.stage import Stage
 
 
 @dataclass(frozen=True)
 class Order:
     """All stages, children first; the last one is the whole.
 
-    places  of every cell: its stage, and its number there
+    place  of every cell: its stage, and its number there, (J, 2)
     """
 
     stages: tuple[Stage, ...]
-    places: tuple[tuple[int, int], ...]
+    place: np.ndarray
     taken: tuple[np.ndarray | None, ...]
     """Of the stages of single cells, (members, in): where what they take is in a vector of all."""
     given: tuple[np.ndarray | None, ...]
@@ -53,10 +35,10 @@ class Order:
     size: int
     """Of that vector."""
 
-    @cached_property
-    def place(self) -> np.ndarray:
-        """`places` as an array (J, 2)."""
-        return np.array(self.places, dtype=np.int64).reshape(-1, 2)
+    @property
+    def count(self) -> int:
+        """How many cells there are."""
+        return len(self.place)
 
     @cached_property
     def owners(self) -> np.ndarray:
@@ -122,135 +104,3 @@ class Order:
         levels = enumerate(self.levels)
         every = ((k, self.stages[i]) for k, level in levels for i in level)
         return {child: k for k, s in every for child in (s.left, s.right)}
-
-
-class _Group(NamedTuple):
-    stage: int
-    number: int
-    ports: tuple[Port, ...]
-
-
-def order(
-    low: np.ndarray,
-    high: np.ndarray,
-    ports: Sequence[Sequence[Port]],
-    faces: Sequence[Face],
-    processes: int = 1,
-) -> Order:
-    """Join cells with these corners (J, d), in whole numbers; several processes share them. Slabs
-    of time that follow each other have the same order."""
-    corners = tuple(tuple(map(tuple, own.tolist())) for own in (low, high))
-    return _ordered(corners, tuple(map(tuple, ports)), tuple(faces), processes)
-
-
-@lru_cache(maxsize=4)
-def _ordered(
-    corners: tuple[tuple[tuple[int, ...], ...], ...],
-    ports: tuple[tuple[Port, ...], ...],
-    faces: tuple[Face, ...],
-    processes: int,
-) -> Order:
-    low, high = (np.array(own) for own in corners)
-    return _Ordering(low, high, ports, faces).made(range(processes))
-
-
-class _Ordering:
-    def __init__(
-        self,
-        low: np.ndarray,
-        high: np.ndarray,
-        ports: Sequence[Sequence[Port]],
-        faces: Sequence[Face],
-    ) -> None:
-        self.low, self.high, self.faces = low, high, faces
-        self.ports = [tuple(own) for own in ports]
-        self.stages: list[Stage] = []
-        self.known: dict[object, int] = {}
-        self.places: dict[int, tuple[int, int]] = {}
-
-    def made(self, owners: range) -> Order:
-        self._whole(owners)
-        places = tuple(self.places[j] for j in range(len(self.low)))
-        starts = stack_ports([f.up + f.down for f in self.faces])
-        up = np.array([f.up for f in self.faces], dtype=np.int64)
-        ends = [self._ends(stage, starts, up) for stage in self.stages]
-        taken, given = ([one and one[k] for one in ends] for k in (0, 1))
-        return Order(tuple(self.stages), places, tuple(taken), tuple(given), int(starts[-1]))
-
-    def _ends(
-        self, stage: Stage, starts: np.ndarray, up: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray] | None:
-        """Where what the cells of a stage take and give is: of every face first what goes up."""
-        if stage.cells is None:
-            return None
-        ports = np.array([self.ports[cell] for cell in stage.cells], dtype=np.int64)
-        face, side = ports.reshape(len(stage.cells), -1, 2).transpose(2, 0, 1)
-        upwards, downwards = starts[face], starts[face] + up[face]
-        taken, given = (np.where(side == k, upwards, downwards) for k in (0, 1))
-        return _spread(taken, stage.sizes.taken), _spread(given, stage.sizes.given)
-
-    def _whole(self, owners: range) -> None:
-        first = first_halves(self.low, self.high, [f[:2] for f in self.faces])
-        halves = zip(first, shared(owners), strict=True)
-        groups = [self.join(cells, own) for cells, own in halves if len(cells)]
-        if len(groups) == 2:
-            self._pair(*groups)
-
-    def join(self, cells: np.ndarray, owners: range) -> _Group:
-        if len(cells) == 1:
-            return self._single(int(cells[0]), owners[0])
-        below, above = halved(self.low, self.high, cells)
-        first, second = shared(owners)
-        return self._pair(self.join(below, first), self.join(above, second))
-
-    def _sizes(self, ports: Sequence[Port]) -> Sizes:
-        own = [(self.faces[f].down, self.faces[f].up)[:: 1 if side else -1] for f, side in ports]
-        return Sizes(tuple(a for a, _ in own), tuple(b for _, b in own))
-
-    def _single(self, cell: int, owner: int) -> _Group:
-        ports = self.ports[cell]
-        sizes = self._sizes(ports)
-        key = ("cell", sizes, owner)
-        if key not in self.known:
-            self.known[key] = len(self.stages)
-            self.stages.append(Stage(sizes, cells=[], owner=owner))
-        number = self.known[key]
-        own = self.stages[number].cells
-        assert own is not None
-        self.places[cell] = (number, len(own))
-        own.append(cell)
-        return _Group(number, len(own) - 1, ports)
-
-    def _pair(self, a: _Group, b: _Group) -> _Group:
-        at = {port: i for i, port in enumerate(b.ports)}
-        closed = tuple(
-            (i, at[f, 1 - side]) for i, (f, side) in enumerate(a.ports) if (f, 1 - side) in at
-        )
-        left, right = ({pair[k] for pair in closed} for k in (0, 1))
-        rest = [p for i, p in enumerate(a.ports) if i not in left]
-        rest += [p for i, p in enumerate(b.ports) if i not in right]
-        return self._made(a, b, closed, rest)
-
-    def _made(
-        self, a: _Group, b: _Group, closed: tuple[tuple[int, int], ...], rest: list[Port]
-    ) -> _Group:
-        key = (a.stage, b.stage, closed)
-        if key not in self.known:
-            left, right = self.stages[a.stage], self.stages[b.stage]
-            self.known[key] = len(self.stages)
-            self.stages.append(Stage(
-                self._sizes(rest), a.stage, b.stage, closed, (left.sizes, right.sizes),
-                owner=left.owner,
-            ))  # fmt: skip
-        number = self.known[key]
-        members = self.stages[number].members
-        members.append((a.number, b.number))
-        return _Group(number, len(members) - 1, tuple(rest))
-
-
-def _spread(starts: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """The numbers of all ports of some cells, which begin there (cells, ports)."""
-    ports = np.repeat(np.arange(len(sizes)), sizes)
-    return np.asarray(
-        starts[:, ports] + of_ports(sizes, range(len(sizes))) - stack_ports(sizes)[ports]
-    )

@@ -230,7 +230,7 @@ class Climb:
 
     def below(self) -> Climb:
         """All joins of cells that one process has, made by it alone; but for the very last one."""
-        return self.to(front_of(self.order, len(self.order.places)))
+        return self.to(front_of(self.order, self.order.count))
 
     def to(self, front: Front) -> Climb:
         """All joins below a front that this process makes and has not made yet."""

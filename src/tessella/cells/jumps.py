@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import numpy as np
 
 from tessella.cells import slots
+from tessella.cells.between import Between
 from tessella.cells.system import CellSystem
-from tessella.cells.tiled import Between, Cells
 from tessella.cells.tree import WHOLE
 from tessella.cells.unknowns import Unknowns
 from tessella.geometry.functions import Orders
@@ -55,7 +55,7 @@ def jumps(unknowns: Unknowns, owners: np.ndarray | None = None) -> dict[str, dic
 def _hear_neighbours(unknowns: Unknowns, owners: np.ndarray) -> None:
     """Take in the unknowns of cells above this process's own, and send those below which others'
     cells lie."""
-    sent = across(unknowns.system.cells.ends, owners)
+    sent = across(unknowns.system.cells.faces.ends, owners)
     me, every = processes.index(), range(processes.number())
     out = {q: unknowns.rows[cells] for (p, q), cells in sent.items() if p == me}
     sources = [p for p, q in sent if q == me]
@@ -92,19 +92,12 @@ def _of_all(own: Known) -> Known:
     return found
 
 
-def _above(cells: Cells, mine: np.ndarray | None) -> Sequence[Between]:
-    """Faces above a process's own cells."""
-    if mine is None:
-        return cells.faces
-    return [cells.faces[number] for number in np.flatnonzero(mine[cells.ends[:, 0]]).tolist()]
-
-
 def _on_whole_faces(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str, Array]]:
     """At a grid of points that all faces of one kind share."""
     system = unknowns.system
     cells = system.cells
     d, inset = system.problem.domain.dimension, bool(system.enriching.count)
-    for (axis, part_below, part_above, only), ends in cells.whole_faces.items():
+    for (axis, part_below, part_above, only), ends in cells.faces.by_kind.items():
         below, above = ends if mine is None else ends[:, mine[ends[0]]]
         if not len(below):
             continue
@@ -123,8 +116,8 @@ def _on_parts(unknowns: Unknowns, mine: np.ndarray | None) -> Iterator[tuple[str
     system = unknowns.system
     most = POINTS ** (system.problem.domain.dimension - 1)
     alike: dict[tuple[int, Fields], list[Between]] = {}
-    for face in _above(system.cells, mine):
-        if face.custom is not None:
+    for face in system.cells.faces.particular.values():
+        if face.custom is not None and (mine is None or mine[face.below]):
             alike.setdefault((face.axis, face.fields), []).append(face)
     for (axis, only), faces in alike.items():
         parts = [face.custom for face in faces if face.custom is not None]

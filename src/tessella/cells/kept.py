@@ -132,7 +132,7 @@ def kept(factors: CellFactors) -> KeptFactors:
         system.weights,
         system.rows,
         system.traces,
-        len(system.faces),
+        system.ports.joints.faces,
         system.h,
         tuple(factors.data()),
     )
@@ -146,7 +146,7 @@ def check(factors: KeptFactors) -> None:
     """Refuse factors that LAPACK, which believes what it is told, would follow out of memory."""
     joined, cells = factors.joined, factors.system.cells
     order = joined.order
-    if not cells.count == len(order.places) == len(factors.space_of) == len(cells.number):
+    if not cells.count == order.count == len(factors.space_of) == len(cells.number):
         raise ValueError(f"there are {cells.count:,} cells, but other numbers of places")
     sizes = [n for stage in order.stages for own in stage.sizes for n in own]
     places = sum(own.size for own in (*order.taken, *order.given) if own is not None)

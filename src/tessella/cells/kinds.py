@@ -59,7 +59,7 @@ def find_kinds(
     for number, part in enumerate(system.asked):
         at[number, part.members] = np.arange(len(part.members))
     cells = np.flatnonzero(wanted)
-    columns = [space_of[cells].tolist(), system.ported[cells].tolist()]
+    columns = [space_of[cells].tolist(), system.ports.alike[cells].tolist()]
     for part in (*system.asked, *sums):
         column = np.zeros(count, dtype=np.int64)
         column[part.members] = labels(part)
@@ -74,7 +74,9 @@ def find_kinds(
     for (number, *_), own in known.items():
         j, space = own[0], spaces[number]
         asked = tuple((n, k) for n, k in enumerate(at[:, j].tolist()) if k >= 0)
-        kind = Kind(np.array(own), space, system.ports[j], asked, sums=_sum_rows(system, j, space))
+        kind = Kind(
+            np.array(own), space, system.ports.of(j), asked, sums=_sum_rows(system, j, space)
+        )
         name = _name(system, kind, sums) if named and not reached[j] else b""
         kinds.append(replace(kind, name=name) if name else kind)
     return _enriched(system, kinds, reached) if system.enriching.count else kinds

@@ -7,21 +7,21 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import legendre
 
 from tessella.cells import slots
+from tessella.cells.between import Between, Custom, FaceTable
 from tessella.cells.draw import Slot, digest
 from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import KAPPA, Along, Datum, shares
 from tessella.cells.faces import Side
 from tessella.cells.groups import Wind, blowing
-from tessella.cells.joining import Face
+from tessella.cells.joints import Joints
 from tessella.cells.port import Port
 from tessella.cells.rows import Stating
-from tessella.cells.tiled import Between, Cells, Custom
+from tessella.cells.tiled import Cells
 from tessella.cells.tree import WHOLE
 from tessella.machine.arrays import Array
 from tessella.problem.problem import Problem
@@ -56,14 +56,12 @@ class Crossing:
         return [slots.modes(own, self.cells.degree) for own in self.cells.face_counts]
 
     @cached_property
-    def kappas(self) -> list[float]:
+    def kappas(self) -> Array:
         """The wavenumber of every face: that of the smaller of its two cells."""
-        cells, k, half = self.cells, self.stating.k, self.cells.half_widths
-        axis = np.array([face.axis for face in cells.faces], dtype=np.int64)
-        below, above = cells.ends.T
+        faces, k, half = self.cells.faces, self.stating.k, self.cells.half_widths
+        axis, (below, above) = faces.axis, faces.ends.T
         width = np.minimum(half[below, axis], half[above, axis])
-        own = k[below, axis] * half[below, axis] / width
-        return (self.tuning * KAPPA * own).tolist()
+        return np.asarray(self.tuning * KAPPA * (k[below, axis] * half[below, axis] / width))
 
     def pulls(self, data: Sequence[Datum], cell: int, axis: int, kappa: float, area: float = 1.0,
               ) -> tuple[float, ...]:  # fmt: skip
@@ -77,34 +75,57 @@ class Crossing:
         )
 
 
-class Ports(NamedTuple):
-    """Every cell's ports, a number each (equal ports, equal numbers), the numbers of their faces,
-    the faces with as many numbers as cross them, and how many rows all ports have."""
+@dataclass(frozen=True, eq=False)
+class Ports:
+    """The ports of all cells.
 
-    own: tuple[tuple[Port, ...], ...]
-    alike: np.ndarray
-    crossings: tuple[tuple[int, ...], ...]
-    faces: tuple[Face, ...]
-    rows: int
+    made    those that differ
+    which   of all ports, one cell's after the other's, which of these they are
+    joints  where they meet, and how many numbers cross there
+    """
 
-    @staticmethod
-    def of(
-        own: Sequence[Sequence[Port]], crossings: Sequence[Sequence[int]], faces: Sequence[Face]
-    ) -> Ports:
-        rows = sum(len(port.slot) * len(port.taken) for ports in own for port in ports)
-        every = tuple(map(tuple, own))
-        return Ports(every, _alike(every), tuple(map(tuple, crossings)), tuple(faces), rows)
+    made: tuple[Port, ...]
+    which: np.ndarray
+    joints: Joints
+
+    def of(self, cell: int) -> tuple[Port, ...]:
+        """Those of a cell."""
+        start, end = self.joints.starts[cell : cell + 2].tolist()
+        return tuple(self.made[i] for i in self.which[start:end].tolist())
+
+    @cached_property
+    def rows(self) -> int:
+        """Of all of them."""
+        each = np.array([len(port.slot) * len(port.taken) for port in self.made], dtype=np.int64)
+        return int(each[self.which].sum())
+
+    @cached_property
+    def alike(self) -> np.ndarray:
+        """Of every cell a number: equal ports, equal numbers."""
+        names: dict[object, int] = {}
+        number = [names.setdefault(port.name, len(names)) for port in self.made]
+        starts = self.joints.starts
+        counts = np.diff(starts)
+        every = np.full((len(counts), int(counts.max(initial=0))), -1)
+        cell = np.repeat(np.arange(len(counts)), counts)
+        every[cell, np.arange(len(self.which)) - starts[cell]] = np.array(number)[self.which]
+        return np.unique(every, axis=0, return_inverse=True)[1].ravel()
+
+    def same(self, other: Ports) -> bool:
+        """Whether others take and give the same at the same places, up to rounding."""
+        if self is other:
+            return True
+        if self.joints.digest != other.joints.digest:
+            return False
+        pairs = np.unique(np.stack([self.which, other.which]), axis=1).T.tolist()
+        return all(_same(self.made[i], other.made[j]) for i, j in pairs)
 
 
-def _alike(every: Sequence[tuple[Port, ...]]) -> np.ndarray:
-    """Of every cell a number: equal ports, equal numbers."""
-    by_ports: dict[tuple[Port, ...], int] = {}
-    by_name: dict[object, int] = {}
-    for ports in every:
-        if ports not in by_ports:
-            name = tuple(port.name for port in ports)
-            by_ports[ports] = by_name.setdefault(name, len(by_name))
-    return np.array([by_ports[ports] for ports in every], dtype=np.int64)
+def _same(a: Port, b: Port) -> bool:
+    exact = (a.axis, a.side, a.taken, a.given) == (b.axis, b.side, b.taken, b.given)
+    return exact and np.allclose(
+        [a.kappa, a.half_width, *a.pulls], [b.kappa, b.half_width, *b.pulls], rtol=1e-9, atol=0.0
+    )
 
 
 def ports_of(crossing: Crossing) -> Ports:
@@ -122,47 +143,46 @@ def ports_of(crossing: Crossing) -> Ports:
 def _ports_of(crossing: Crossing) -> Ports:
     """Those of cells of one shape are shared."""
     cells, P = crossing.cells, crossing.modes
-    usual = [
-        (((P[axis],) * len(own.below), (P[axis],) * len(own.above)))
-        for axis, own in enumerate(crossing.along)
-    ]
-    widths = [tuple(sum(p.shape[1] for p in data) for data in own) for own in usual]
-    special: dict[int, Modes] = {}
-    faces = []
-    for number, face in enumerate(cells.faces):
-        if _is_special(face, crossing.enriching):
-            special[number] = modes = _face_modes(crossing, number)
-            up, down = (sum(p.shape[1] for p in data) for data in modes)
-        else:
-            up, down = widths[face.axis]
-        faces.append(Face(face.below, face.above, up, down))
-    made: dict[tuple[object, ...], Port] = {}
-    ports: list[tuple[Port, ...]] = []
-    shapes, kappas = cells.shapes.tolist(), crossing.kappas
-    for cell, sides in enumerate(cells.sides):
-        own_ports = []
-        for number, side in sides:
-            key = (number if number in special else -1, side, kappas[number], shapes[cell])
-            if key not in made:
-                modes = special.get(number, usual[side[0]])
-                made[key] = _port(crossing, cell, number, side, modes)
-            own_ports.append(made[key])
-        ports.append(tuple(own_ports))
-    crossings = [[number for number, _ in sides] for sides in cells.sides]
-    return Ports.of(ports, crossings, faces)
+    faces, sides = cells.faces, cells.sides
+    usual = [((P[i],) * len(own.below), (P[i],) * len(own.above))
+             for i, own in enumerate(crossing.along)]  # fmt: skip
+    widths = np.array([_widths(modes) for modes in usual]).reshape(-1, 2)
+    up, down = widths[faces.axis].T
+    special = {number: _face_modes(crossing, number) for number in _special(crossing)}
+    own = np.full(len(faces), -1)
+    for number, modes in special.items():
+        own[number], (up[number], down[number]) = number, _widths(modes)
+    each = np.unique(crossing.kappas, return_inverse=True)[1].ravel()
+    cell = np.repeat(np.arange(cells.count), np.diff(sides.starts))
+    at, face = (sides.axis, sides.side, sides.part), sides.face
+    keys = np.stack([own[face], *at, each[face], cells.shapes[cell]], axis=1)
+    _, first, which = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    made = []
+    for i in first.tolist():
+        number, (axis, side, part) = int(face[i]), (int(x[i]) for x in at)
+        modes = special.get(number, usual[axis])
+        made.append(_port(crossing, int(cell[i]), number, (axis, side, part), modes))
+    joints = Joints(faces.ends, up, down, sides.starts, 2 * face + sides.side)
+    return Ports(tuple(made), which.ravel(), joints)
 
 
 Modes = tuple[tuple[Array, ...], tuple[Array, ...]]
 """The functions in which the data from below and those from above cross a face."""
 
 
-def _is_special(face: Between, enriching: Enriching | None) -> bool:
-    """Whether a face is unlike others of its axis."""
-    if face.custom is not None or face.fields is not None or face.wind:
-        return True
-    return enriching is not None and bool(
-        enriching.active[face.below].any() or enriching.active[face.above].any()
-    )
+def _widths(modes: Modes) -> tuple[int, int]:
+    """How many numbers cross a face, from below and from above."""
+    below, above = (sum(p.shape[1] for p in data) for data in modes)
+    return below, above
+
+
+def _special(crossing: Crossing) -> list[int]:
+    """Faces that are unlike others of their axis."""
+    faces, enriching = crossing.cells.faces, crossing.enriching
+    found = set(faces.particular)
+    if enriching is not None:
+        found.update(np.flatnonzero(enriching.reached[faces.ends].any(axis=1)).tolist())
+    return sorted(found)
 
 
 def _port(crossing: Crossing, cell: int, number: int, at: Side, modes: Modes) -> Port:
@@ -177,7 +197,7 @@ def _port(crossing: Crossing, cell: int, number: int, at: Side, modes: Modes) ->
         slot = face.custom.above if side == 0 else face.custom.below
         whole = float(np.prod(np.delete(2 * cells.half_widths[cell], axis)))
         area, label = face.custom.measure / whole, (axis, side, slot.name)
-    kappa = crossing.kappas[number]
+    kappa = float(crossing.kappas[number])
     pulls = crossing.pulls(taken, cell, axis, kappa, area)
     data = (taken, given, cells.degree, cells.face_counts[axis])
     own = (face.fields, face.wind, kappa, half, pulls)
@@ -203,7 +223,7 @@ def crossed(along: Along, face: Between, side: int) -> tuple[tuple[Datum, ...], 
     return (taken, ()) if (face.wind > 0) == (side == 0) else ((), given)
 
 
-def blown(cells: Cells, problem: Problem, along: Sequence[Along]) -> tuple[Between, ...]:
+def blown(cells: Cells, problem: Problem, along: Sequence[Along]) -> FaceTable:
     """The faces, with parts of their own for unknowns whose wind turns: where it carries them up,
     and where down."""
     found = []
@@ -219,7 +239,7 @@ def blown(cells: Cells, problem: Problem, along: Sequence[Along]) -> tuple[Betwe
             found.append(face._replace(fields=tuple(f for f in fields if f not in carried)))
         for wind in winds:
             found += _split_by(wind, face._replace(fields=(wind.field,)), cells, problem)
-    return tuple(found)
+    return FaceTable.of(found)
 
 
 def _split_by(wind: Wind, face: Between, cells: Cells, problem: Problem) -> list[Between]:
@@ -278,7 +298,7 @@ def modes_on(points: Array, weights: Array, degree: int) -> Array:
 def _face_modes(crossing: Crossing, number: int) -> Modes:
     """The functions in which data cross a face that is unlike others."""
     cells, enriching = crossing.cells, crossing.enriching
-    face, kappa = cells.faces[number], crossing.kappas[number]
+    face, kappa = cells.faces[number], float(crossing.kappas[number])
     axis, below, above, part_below = face[:4]
     P = crossing.modes[axis] if face.custom is None else face.custom.modes
     from_below, from_above = (crossed(crossing.along[axis], face, side)[0] for side in (0, 1))
@@ -326,19 +346,19 @@ def with_open(crossing: Crossing, ports: Ports, rows: int) -> Ports | None:
         for side in (0, 1) if domain.axes[axis] not in domain.periodic else ():
             name = f"{domain.axes[axis]}{('min', 'max')[side]}"
             bare[axis, side] = _unheld(problem, name, own.taken(side))
-    ends = {at: cells.tiling.at_end(*at).tolist() for at in bare}
+    walls = {at: cells.tiling.at_end(*at).tolist() for at in bare}
     numbers = {at: len(left) * crossing.modes[at[0]].shape[1] for at, left in bare.items()}
-    if not 0 < sum(n * len(ends[at]) for at, n in numbers.items()) <= rows:
+    if not 0 < sum(n * len(walls[at]) for at, n in numbers.items()) <= rows:
         return None
-    own_ports, crossings = list(map(list, ports.own)), list(map(list, ports.crossings))
-    faces = list(ports.faces)
-    for (axis, side), left in bare.items():
-        for cell in ends[axis, side] if left else ():
-            own_ports[cell].append(_open_port(crossing, cell, (axis, side, WHOLE), left))
-            crossings[cell].append(len(faces))
-            n = numbers[axis, side]
-            faces.append(Face(cell, -1, 0, n) if side else Face(-1, cell, n, 0))
-    return Ports.of(own_ports, crossings, faces)
+    places = [(cell, *at, numbers[at]) for at, left in bare.items() if left for cell in walls[at]]
+    more = tuple(
+        _open_port(crossing, cell, (axis, side, WHOLE), bare[axis, side])
+        for cell, axis, side, _ in places
+    )
+    cell, _, side, taken = np.array(places).T
+    joints, order = ports.joints.opened(cell, side, taken)
+    which = np.append(ports.which, len(ports.made) + np.arange(len(places)))
+    return Ports((*ports.made, *more), which[order], joints)
 
 
 def _open_port(crossing: Crossing, cell: int, at: Side, taken: tuple[Datum, ...]) -> Port:

@@ -16,6 +16,7 @@ import numpy as np
 
 from tessella.cells import slots
 from tessella.cells.basis import AnyCellBasis, common_degree, tiling_of
+from tessella.cells.between import FaceTable
 from tessella.cells.cut_faces import cut_faces
 from tessella.cells.cutting import (
     CUT,
@@ -331,7 +332,7 @@ def _shaped(
         number,
         all_low[number],
         all_high[number],
-        tuple(cut_faces(tiling, insides, homes, kind, cell_of, face_counts, degree)),
+        FaceTable.of(cut_faces(tiling, insides, homes, kind, cell_of, face_counts, degree)),
         counts,
         face_counts,
         degree,

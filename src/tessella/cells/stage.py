@@ -48,9 +48,10 @@ SMALL = 1 << 15
 
 @dataclass
 class Stage:
-    """Joins that are alike: `left` and `right` are stages, `members` which of theirs are joined.
+    """Joins that are alike: `left` and `right` are stages.
 
     closed  positions of the ports that are closed, of the left and of the right one
+    pairs   which members of both are joined, (n, 2)
     owner   the process whose it is
     A stage without children consists of single cells.
     """
@@ -60,18 +61,13 @@ class Stage:
     right: int = -1
     closed: tuple[tuple[int, int], ...] = ()
     children: tuple[Sizes, Sizes] | None = None
-    members: list[tuple[int, int]] = field(default_factory=list)
-    cells: list[int] | None = None
+    pairs: np.ndarray = field(default_factory=lambda: np.zeros((0, 2), dtype=np.int64))
+    cells: np.ndarray | None = None
     owner: int = 0
 
     @property
     def count(self) -> int:
-        return len(self.members if self.cells is None else self.cells)
-
-    @cached_property
-    def pairs(self) -> np.ndarray:
-        """The members as an array (n, 2)."""
-        return np.array(self.members, dtype=np.int64).reshape(-1, 2)
+        return len(self.pairs if self.cells is None else self.cells)
 
     @cached_property
     def sides(self) -> tuple[Some, Some]:
@@ -166,7 +162,7 @@ class Stage:
         return 8.0 * sum(self.numbers_left)
 
 
-def stack_ports(sizes: Sequence[int]) -> np.ndarray:
+def stack_ports(sizes: Sequence[int] | np.ndarray) -> np.ndarray:
     """Where the numbers of every port begin, and where the last one ends."""
     return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
 

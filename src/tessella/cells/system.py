@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -13,11 +12,9 @@ from tessella.cells.basis import AnyCellBasis, CellBasis
 from tessella.cells.enriched import Enriching
 from tessella.cells.exchange import Along, exchange
 from tessella.cells.groups import orders_along
-from tessella.cells.joining import Face
 from tessella.cells.measured import Sum, each_as_sum, integral, measured
 from tessella.cells.place import Place
-from tessella.cells.port import Port
-from tessella.cells.ports import Crossing, blown, ports_of, with_open
+from tessella.cells.ports import Crossing, Ports, blown, ports_of, with_open
 from tessella.cells.rows import Asked, Said, Stating
 from tessella.cells.shaped import shaped_cells
 from tessella.cells.stated import compare, fingerprint, of_all
@@ -48,22 +45,16 @@ class CellSystem:
     along: tuple[Along, ...]
     asked: tuple[Asked, ...]
     sums: tuple[Sum, ...]
-    ports: tuple[tuple[Port, ...], ...]
-    ported: np.ndarray
-    """Of every cell a number: equal ports, equal numbers."""
-    crossings: tuple[tuple[int, ...], ...]
-    """The numbers of the faces at every cell's ports."""
-    faces: tuple[Face, ...]
-    port_rows: int
-    """Of all cells."""
+    ports: Ports
     said: tuple[Said, ...] = ()
     stated: int = 0
     """Rows of all statements in all cells."""
 
     def __repr__(self) -> str:
+        faces = self.ports.joints.faces
         return (
             f"<CellSystem of {self.problem.name!r}: {self.cells.count:,} subdomains with "
-            f"{self.rows:,} rows, {self.traces:,} numbers cross their {len(self.faces):,} faces>"
+            f"{self.rows:,} rows, {self.traces:,} numbers cross their {faces:,} faces>"
         )
 
     @property
@@ -74,11 +65,11 @@ class CellSystem:
 
     @property
     def rows(self) -> int:
-        return self.stated + self.port_rows + len(self.sums)
+        return self.stated + self.ports.rows + len(self.sums)
 
-    @cached_property
+    @property
     def traces(self) -> int:
-        return sum(f.up + f.down for f in self.faces)
+        return self.ports.joints.traces
 
     @cached_property
     def bases(self) -> tuple[CellBasis, ...]:
@@ -140,17 +131,11 @@ class CellSystem:
             return False  # functions of absolute places
         if [s.weight for s in self.sums] != [s.weight for s in other.sums]:
             return False
-        pairs = {
-            (id(a), id(b)): (a, b)
-            for mine, theirs in zip(self.ports, other.ports, strict=True)
-            for a, b in zip(mine, theirs, strict=True)
-            if a is not b
-        }
-        if not all(_same_port(a, b) for a, b in pairs.values()):
+        if not self.ports.same(other.ports):
             return False
         mine = [*self.asked, *(p for s in self.sums for p in s.parts)]
         theirs = [*other.asked, *(p for s in other.sums for p in s.parts)]
-        if len(mine) != len(theirs) or self.faces != other.faces:
+        if len(mine) != len(theirs):
             return False
         return all(_same_rows(a, b) for a, b in zip(mine, theirs, strict=True))
 
@@ -160,16 +145,9 @@ def retuned(system: CellSystem, tuning: float) -> CellSystem:
     enriching = system.enriching if system.enriching.count else None
     crossing = Crossing(system.cells, system.along, system.stating, enriching, tuning)
     ports = ports_of(crossing)
-    if len(ports.faces) < len(system.faces):
+    if ports.joints.faces < system.ports.joints.faces:
         ports = with_open(crossing, ports, system.traces) or ports
-    return replace(
-        system,
-        ports=ports.own,
-        ported=ports.alike,
-        crossings=ports.crossings,
-        faces=ports.faces,
-        port_rows=ports.rows,
-    )
+    return replace(system, ports=ports)
 
 
 def _check_sizes(problem: Problem, basis: AnyCellBasis, points: int) -> None:
@@ -180,14 +158,6 @@ def _check_sizes(problem: Problem, basis: AnyCellBasis, points: int) -> None:
         24 * points * len(problem.equations) * (len(orders) * len(problem.fields) + 1),
         f"{basis.decomposition.count:,} subdomains with {points:,} points",
         "use fewer features, subdomains or points",
-    )
-
-
-def _same_port(a: Port, b: Port) -> bool:
-    """Whether two ports take and give the same, up to rounding."""
-    exact = (a.axis, a.side, a.taken, a.given) == (b.axis, b.side, b.taken, b.given)
-    return exact and np.allclose(
-        [a.kappa, a.half_width, *a.pulls], [b.kappa, b.half_width, *b.pulls], rtol=1e-9, atol=0.0
     )
 
 
@@ -231,13 +201,14 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     opened = with_open(crossing, ports, rows) if plain else None
     free = bool(extras) and _constants_are_free(problem, equations.first_points)
     whole = opened is not None or free
-    more, sums = _conditions(stating, cells, [whole and bool(own) for own in ports.own])
+    far = (np.diff(ports.joints.starts) > 0) & whole
+    more, sums = _conditions(stating, cells, far)
     asked += more
     if stating.shared:
         compare(stating.compared)
     own = sum(part.h.size for part in asked if not part.quiet)
     system = CellSystem(
-        problem, basis, cells, stating, along, tuple(asked), tuple(sums), *(opened or ports),
+        problem, basis, cells, stating, along, tuple(asked), tuple(sums), opened or ports,
         tuple(stating.said), int(stating.total([own])[0]),
     )  # fmt: skip
     if system.rows < basis.columns and plain:
@@ -248,9 +219,7 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     return system
 
 
-def _conditions(
-    stating: Stating, cells: Cells, whole: Sequence[bool]
-) -> tuple[list[Asked], list[Sum]]:
+def _conditions(stating: Stating, cells: Cells, whole: np.ndarray) -> tuple[list[Asked], list[Sum]]:
     """Rows of all conditions: those of single cells, and those over all; readings in some cells are
     rows of the `whole`."""
     problem, sums = stating.problem, []

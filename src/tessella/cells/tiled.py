@@ -6,18 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from tessella.cells import slots
 from tessella.cells.basis import AnyCellBasis, CellBasis, common_degree, tiling_of
+from tessella.cells.between import FaceTable, Sides
 from tessella.cells.draw import DRAWS, Slot, absent, drawn, placed, powers, unfiltered
 from tessella.cells.faces import Side
 from tessella.cells.halving import owners
-from tessella.cells.joining import Face, Order, order
+from tessella.cells.joining import Order
+from tessella.cells.joints import Joints
+from tessella.cells.ordering import order
 from tessella.cells.place import Place
-from tessella.cells.port import Port
 from tessella.cells.rows import Stating
 from tessella.cells.sizes import monomial
 from tessella.cells.space import Space
@@ -48,31 +50,6 @@ def points_per_cell(basis: AnyCellBasis, grid: Grid) -> tuple[int, ...]:
     return counts
 
 
-class Custom(NamedTuple):
-    """A part of a face that is no whole one: its points as both cells see them, the functions in
-    which data cross it, and its measure."""
-
-    below: Slot
-    above: Slot
-    modes: Array
-    measure: float
-
-
-class Between(NamedTuple):
-    """A face: the cells below and above it, which part of theirs it is (see `tree`)."""
-
-    axis: int
-    below: int
-    above: int
-    part_below: int = WHOLE
-    part_above: int = WHOLE
-    custom: Custom | None = None
-    fields: tuple[int, ...] | None = None
-    """The unknowns whose data cross it; None means all."""
-    wind: int = 0
-    """1 where it blows from below, so that only the cell above takes anything; -1 from above."""
-
-
 @dataclass(frozen=True)
 class Cells:
     """Where cells are, which faces join them, and where their points lie.
@@ -88,7 +65,7 @@ class Cells:
     number: np.ndarray
     low: np.ndarray
     high: np.ndarray
-    faces: tuple[Between, ...]
+    faces: FaceTable
     counts: tuple[int, ...]
     face_counts: tuple[tuple[int, ...], ...]
     degree: int
@@ -118,23 +95,9 @@ class Cells:
         return self.tiling.half_widths[self.number]
 
     @cached_property
-    def sides(self) -> list[list[tuple[int, Side]]]:
-        """Of every cell, its faces' numbers and where they are on it."""
-        found: list[list[tuple[int, Side]]] = [[] for _ in range(self.count)]
-        for number, face in enumerate(self.faces):
-            found[face.below].append((number, (face.axis, 1, face.part_below)))
-            found[face.above].append((number, (face.axis, 0, face.part_above)))
-        return [sorted(own, key=lambda pair: (pair[1], pair[0])) for own in found]
-
-    @cached_property
-    def whole_faces(self) -> dict[tuple[int, int, int, tuple[int, ...] | None], np.ndarray]:
-        """The cells below and above faces at whole slots, (2, faces), by axis, parts and fields."""
-        found: dict[tuple[int, int, int, tuple[int, ...] | None], list[tuple[int, int]]] = {}
-        for face in self.faces:
-            if face.custom is None:
-                key = (face.axis, face.part_below, face.part_above, face.fields)
-                found.setdefault(key, []).append((face.below, face.above))
-        return {key: np.array(ends).T for key, ends in found.items()}
+    def sides(self) -> Sides:
+        """The faces of every cell."""
+        return self.faces.sides(self.count)
 
     @cached_property
     def alike(self) -> tuple[np.ndarray, np.ndarray]:
@@ -161,11 +124,6 @@ class Cells:
         return {}
 
     @cached_property
-    def ends(self) -> np.ndarray:
-        """The cells below and above every face, (faces, 2)."""
-        return np.array([face[1:3] for face in self.faces], dtype=np.int64).reshape(-1, 2)
-
-    @cached_property
     def _shares(self) -> dict[int, np.ndarray]:
         """Processes of all cells that were found already, by how many there are."""
         return {}
@@ -175,32 +133,13 @@ class Cells:
         """The process of every cell, (J,)."""
         number = processes.number()
         if number not in self._shares:
-            self._shares[number] = owners(self.low, self.high, self.ends, number)
+            self._shares[number] = owners(self.low, self.high, self.faces.ends, number)
         return self._shares[number]
 
-    @cached_property
-    def _orders(self) -> dict[tuple[int, tuple[Face, ...]], Order]:
-        """Orders of joining that were found already, by processes and what crosses the faces."""
-        return {}
-
-    def order(
-        self,
-        faces: tuple[Face, ...],
-        crossings: Sequence[Sequence[int]],
-        ports: Sequence[Sequence[Port]],
-        number: int | None = None,
-    ) -> Order:
-        """In which order cells are joined over these faces; `crossings` are the numbers of the
-        faces at every cell's ports, and `number` that of processes, if not of those there are."""
-        number = number or processes.number()
-        key = (number, faces)
-        if key not in self._orders:
-            sides = [
-                [(number, port.side) for number, port in zip(numbers, own, strict=True)]
-                for numbers, own in zip(crossings, ports, strict=True)
-            ]
-            self._orders[key] = order(self.low, self.high, sides, faces, number)
-        return self._orders[key]
+    def order(self, joints: Joints, number: int | None = None) -> Order:
+        """In which order cells are joined; `number` is that of processes, if not of those there
+        are."""
+        return order(self.low, self.high, joints, number or processes.number())
 
     def owners(self, x: Array) -> tuple[np.ndarray, np.ndarray]:
         """(cell, point) for all points in some cell."""
@@ -263,17 +202,12 @@ def _cells(
     tiling: Tiling, counts: tuple[int, ...], on_faces: tuple[int, ...], degree: int, fields: int
 ) -> Cells:
     low, high = corners(tiling)
-    faces = tuple(
-        Between(f.axis, int(b), int(a), int(pb), int(pa))
-        for f in tiling.faces
-        for b, a, pb, pa in zip(f.below, f.above, f.part_below, f.part_above, strict=True)
-    )
     return Cells(
         tiling,
         np.arange(tiling.count),
         low,
         high,
-        faces,
+        FaceTable.whole(tiling.faces),
         counts,
         tuple(on_faces[:i] + on_faces[i + 1 :] for i in range(len(counts))),
         degree,
