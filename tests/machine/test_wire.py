@@ -11,7 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tessella.cells.joining import Face, order
+from tessella.cells.joints import Joints
+from tessella.cells.ordering import order
 from tessella.machine import processes
 from tessella.machine.launch import launch
 from tessella.machine.meeting import _received, met
@@ -322,11 +323,11 @@ def test_fewer_than_one_process_is_refused():
 def line_of(count):
     """Cells one after the other."""
     low = np.arange(count)[:, None]
-    faces = [Face(i, i + 1, 2, 2) for i in range(count - 1)]
-    ports = [
-        [(f, side) for f, side in ((i - 1, 0), (i, 1)) if 0 <= f < count - 1] for i in range(count)
-    ]
-    return low, low + 1, ports, faces
+    face = np.arange(count - 1)
+    ends, two = np.stack([face, face + 1], axis=1), np.full(count - 1, 2)
+    ports = np.stack([2 * face + 1, 2 * face], axis=1)  # of the cell below, and of the one above
+    starts = np.clip(2 * np.arange(count + 1) - 1, 0, 2 * count - 2)
+    return low, low + 1, Joints(ends, two, two, starts, ports.ravel())
 
 
 @pytest.mark.parametrize(("cells", "number"), [(8, 2), (8, 4), (9, 3), (7, 5), (2, 4)])
