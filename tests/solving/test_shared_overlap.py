@@ -15,7 +15,9 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.linalg import shared_matrix
+from tessella.linalg import row_matrix, shared_matrix
+from tessella.linalg.row_matrix import RowMatrix
+from tessella.linalg.shared_matrix import SharedMatrix
 from tessella.machine import processes
 from tessella.machine.launch import launch
 
@@ -79,8 +81,20 @@ def factored():
         return ts.factor(flow(), solver=ts.LSQR(**STEPS), **CHOICES)
 
 
+@cache
+def by_rows(name):
+    """On one core every process has its rows with all columns that they reach."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(row_matrix, "PADDED", np.inf)
+        if name == "levels by rows":
+            return ts.factor(varying(), solver=ts.LSQR(**STEPS), **LEVELS)
+        return ts.factor(flow(), solver=ts.LSMR(**STEPS), **CHOICES)
+
+
 CASES = {
     "lsqr": lambda: factored().solve(),
+    "rows": lambda: by_rows("rows").solve(),
+    "levels by rows": lambda: by_rows("levels by rows").solve(),
     "lsmr": lambda: ts.solve(known(), solver=ts.LSMR(**STEPS), **CHOICES),
     "cg": lambda: ts.solve(disc(), solver=ts.CG(**STEPS), **CHOICES),
     "deflated": lambda: ts.solve(
@@ -110,8 +124,9 @@ def test_three_processes_iterate_like_one(tmp_path, capfd, monkeypatch):
                 apart = np.max(np.abs(found[name] - u)) / np.max(np.abs(u))
                 assert apart < 1e-12, (index, name)
                 np.testing.assert_allclose(found[f"{name} report"], numbers(own), rtol=1e-9)
-            foretold, counted = found["bytes"]
-            np.testing.assert_allclose(counted, foretold, rtol=0.1)
+            for foretold, counted, by_common_rows in found["bytes"]:
+                np.testing.assert_allclose(counted, foretold, rtol=0.1)
+                assert foretold <= by_common_rows
     check_parts(tmp_path, monkeypatch)
 
 
@@ -166,9 +181,33 @@ def numbers(solution):
 
 
 def bytes_sent():
-    """Foretold, and counted."""
-    counted = re.search(r"sent ([\d,]+) bytes", solved("lsqr").report.solver_note)
-    return factored().ready.share.bytes(STEPS["max_iterations"]), int(counted[1].replace(",", ""))
+    """Foretold, counted, and foretold if every row is kept by all that see it."""
+    found = []
+    for name, own in (("lsqr", factored()), ("levels by rows", by_rows("levels by rows"))):
+        counted = re.search(r"sent ([\d,]+) bytes", solved(name).report.solver_note)
+        state = own.ready.state
+        each = state.bytes if isinstance(state, RowMatrix) else None
+        often = STEPS["max_iterations"]
+        foretold, by_common = (own.ready.share.bytes(often, each=x) for x in (each, None))
+        found.append((foretold, int(counted[1].replace(",", "")), by_common))
+    return found
+
+
+def check_rows():
+    """Those of all processes together are those of the matrix, each once; M v and M^T u are the
+    same either way."""
+    for name in ("rows", "levels by rows"):
+        ready = by_rows(name).ready
+        rows, shared = ready.state, SharedMatrix(ready.state.blocks, ready.share.halo)
+        assert isinstance(rows, RowMatrix) and rows.shape == shared.shape
+        own = [at[at < rows.shape[0]] for at in (rows.border.rows, rows.inner.rows)]
+        assert processes.total("rows", np.array(sum(map(len, own)))) == ready.system.rows
+        assert len(own[0]) and len(np.intersect1d(*own)) == 0
+        random = np.random.default_rng(processes.index())
+        v = random.standard_normal(rows.shape[1])
+        u = np.asarray(shared.matvec(v))
+        np.testing.assert_allclose(rows.matvec(v), u, atol=1e-12)
+        np.testing.assert_allclose(rows.rmatvec(u), shared.rmatvec(u), atol=1e-11)
 
 
 def check_sums():
@@ -195,6 +234,7 @@ def main(what, folder):
         inner = [len(part.groups) for part in factored().ready.state._parts][1]
         assert processes.largest("inner", inner) > 0
         check_sums()
+        check_rows()
         refused()
         values["bytes"] = bytes_sent()
     for name in CASES if what == "processes" else SPREAD:

@@ -8,9 +8,9 @@ by two products, and reading it is what an iteration on a large matrix takes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import Any, NamedTuple
 
@@ -18,9 +18,12 @@ import numpy as np
 
 from tessella.linalg.block_kernels import UNROLL, bucket
 from tessella.linalg.block_matrix import BlockMatrix
+from tessella.linalg.entries import Entries
+from tessella.linalg.guests import Guests, hosted
 from tessella.linalg.partial_sums import block_places
 from tessella.linalg.shared_matrix import SharedMatrix
 from tessella.linalg.vectors import Halo, Whole
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.device import on_host
 from tessella.machine.memory import available_bytes
@@ -134,24 +137,32 @@ def _flat(tables: Sequence[np.ndarray]) -> np.ndarray:
 
 @dataclass(frozen=True, eq=False)
 class RowMatrix:
-    """The matrix, or what one process has of it: `border` are the rows that others have too. Its
-    `blocks` are what files keep."""
+    """The matrix, or what one process has of it: the rows that count here, of which `border` are
+    those that columns of others fill too, the `guests`. Its `blocks` are what files keep."""
 
     blocks: BlockMatrix
     border: RowBlocks
     inner: RowBlocks
     vectors: Whole | Halo
+    guests: Guests
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self.inner.shape
+        return self.inner.shape[0], self.guests.own
+
+    @property
+    def bytes(self) -> int:
+        """What this process sends in an iteration, beside sums."""
+        return self.guests.bytes
+
+    @cached_property
+    def _elsewhere(self) -> np.ndarray:
+        """Rows that count in other processes."""
+        return np.flatnonzero(self.vectors.counted == 0) if isinstance(self.vectors, Halo) else NONE
 
     def begun(self, v: Array) -> Callable[[], Array] | None:
-        """M v in rows that others have too, on its way to and from them."""
-        if not isinstance(self.vectors, Halo):
-            return None
-        filled = self.border.matvec(v)[:-1]
-        return partial(self.vectors.coming(filled), filled)
+        """v with that of guests, on its way from them."""
+        return self.guests.coming(v) if self.vectors.shared else None
 
     def onwards(
         self, v: Array, u: Array, a: Any, b: Any, begun: Callable[[], Array] | None = None
@@ -160,46 +171,73 @@ class RowMatrix:
         begun = self.begun(v) if begun is None else begun
         w = _beyond(u)
         w *= -b
-        parts = self.inner.advance(a * v, w)
-        if isinstance(self.vectors, Halo) and begun is not None:
-            common = self.vectors.common
-            w[common] += a * begun()[common]
-        return w[:-1], lambda: self.inner.summed(parts) + self._from_border(w)
+        w[self._elsewhere] = 0.0
+        x = a * (v if begun is None else begun())
+        added = self._from_border(lambda border: border.advance(x, w))
+        parts = self.inner.advance(x, w)
+        return w[:-1], lambda: added(self.inner.summed(parts))
 
     def rmatvec(self, u: Array) -> Array:
         """M^T u."""
         w = _beyond(u)
-        return self.inner.summed(self.inner.back(w)) + self._from_border(w)
+        added = self._from_border(lambda border: border.back(w))
+        return added(self.inner.summed(self.inner.back(w)))
 
     def matvec(self, v: Array) -> Array:
         """M v."""
-        w = self.inner.matvec(v)[:-1]
         begun = self.begun(v)
-        return w if begun is None else w + begun()
+        if begun is None or not isinstance(self.vectors, Halo):
+            return self.inner.matvec(v)[:-1]
+        x = begun()
+        return self.vectors.added((self.border.matvec(x) + self.inner.matvec(x))[:-1])
 
-    def _from_border(self, w: Array) -> Any:
-        return self.border.summed(self.border.back(w))
+    def _from_border(self, given: Callable[[RowBlocks], Array]) -> Callable[[Array], Array]:
+        """What adds to M^T u what border rows give, here and in other processes."""
+        if not self.vectors.shared:
+            return lambda found: found
+        n, border = self.guests.own, self.border.summed(given(self.border))
+        added = self.guests.returned(border)
+        return lambda found: added(found[:n] + border[:n])
+
+
+NONE = np.zeros(0, dtype=np.int64)
 
 
 def by_rows(A: Any) -> Any:
     """A matrix by its rows where that is faster: on one core, if its blocks are narrow, and it is
-    large or shared; and if there is room for both forms."""
-    own = A.own if isinstance(A, SharedMatrix) and isinstance(A.vectors, Halo) else A
-    if CORES > 1 or not isinstance(own, BlockMatrix) or own.lookup is not None:
+    large or shared; and if there is room for both forms. Processes that share it agree."""
+    shared = isinstance(A, SharedMatrix) and isinstance(A.vectors, Halo)
+    own = A.own if shared else A
+    suits = CORES == 1 and isinstance(own, BlockMatrix) and _suits(own, 0 if shared else LARGE)
+    if not _all(shared, suits):
         return A
+    every, guests = hosted(A) if shared else (own, Guests(own.shape[1], {}, {}))
+    entries, here = _Cutting(every), np.zeros(every.shape[0], dtype=bool)
+    here[entries.row[entries.block >= len(own.levels())]] = True
+    owned = A.vectors.counted > 0 if shared else np.ones_like(here)
+    border, inner = (entries.cut(owned & (here == which)) for which in (True, False))
+    numbers = sum(g.values.size for g in every.groups)
+    if not _all(shared, border.cost + inner.cost <= PADDED * numbers and entries.once):
+        return A
+    return RowMatrix(own, entries.patched(border), entries.patched(inner), A.vectors, guests)
+
+
+def _suits(own: BlockMatrix, least: int) -> bool:
+    """Whether blocks are narrow, and a matrix of so many bytes at least fits a second time."""
     numbers = sum(g.values.size for g in own.groups)
     narrow = all(g.values.shape[1] <= NARROW for g in own.groups)
-    if not (narrow and on_host(own.groups[0].values) and 24 * numbers <= available_bytes()):
-        return A
-    if own is A and 8 * numbers < LARGE:
-        return A
-    entries, common = _Entries(own), np.zeros(A.shape[0], dtype=bool)
-    if own is not A:
-        common[A.vectors.common] = True
-    border, inner = (entries.cut(common == here) for here in (True, False))
-    if border.cost + inner.cost > PADDED * numbers or not entries.once:
-        return A
-    return RowMatrix(own, entries.patched(border), entries.patched(inner), A.vectors)
+    return (
+        narrow
+        and own.lookup is None
+        and on_host(own.groups[0].values)
+        and least <= 8 * numbers
+        and 24 * numbers <= available_bytes()
+    )
+
+
+def _all(shared: bool, own: bool) -> bool:
+    """Whether it holds in all processes that share a matrix."""
+    return not processes.largest("by rows", float(not own)) if shared else own
 
 
 class _Cut(NamedTuple):
@@ -219,23 +257,8 @@ class _Cut(NamedTuple):
         return int(self.heights @ self.widths) + PATCH * len(self.heights)
 
 
-class _Entries:
-    """All rows of all blocks: which row of the whole, which block, and which of its rows."""
-
-    def __init__(self, A: BlockMatrix) -> None:
-        self.A = A
-        heights = np.concatenate([g.heights for g in A.groups])
-        self.widths = np.concatenate([g.widths for g in A.groups])
-        self.block = np.repeat(np.arange(len(heights)), heights)
-        self.local = np.arange(len(self.block)) - np.repeat(np.cumsum(heights) - heights, heights)
-        rows, columns = A.pattern()
-        self.row, self.columns = np.concatenate(rows).astype(np.int64), np.concatenate(columns)
-
-    @property
-    def once(self) -> bool:
-        """Whether no block has a row twice."""
-        order = np.lexsort((self.row, self.block))
-        return not np.any((np.diff(self.row[order]) == 0) & (np.diff(self.block[order]) == 0))
+class _Cutting(Entries):
+    """Its rows cut into patches."""
 
     def cut(self, chosen: np.ndarray) -> _Cut:
         """Some of the rows cut into patches, on the grid of the blocks or one twice as fine."""
@@ -321,27 +344,18 @@ class _Entries:
         self, out: np.ndarray, patch: np.ndarray, block: np.ndarray, first: np.ndarray
     ) -> None:
         """Which columns of the whole the blocks of patches have, from `first` on."""
-        width, starts = self.widths[block], np.cumsum(self.widths) - self.widths
+        width = self.widths[block]
         along = np.arange(width.sum()) - np.repeat(np.cumsum(width) - width, width)
-        own = self.columns[np.repeat(starts[block], width) + along]
-        out[np.repeat(patch, width), np.repeat(first, width) + along] = own
+        out[np.repeat(patch, width), np.repeat(first, width) + along] = self.columns_of(block)
 
     def _fill(self, values: Array, entry: np.ndarray, start: np.ndarray) -> None:
         """Copy the rows of blocks; `start` is where the first number of each goes."""
         flat, height = values.reshape(-1), values.shape[2]
-        for first, g in self._groups():
-            b = self.block[entry] - first
-            own = np.flatnonzero((b >= 0) & (b < len(g.heights)))
-            b, i, to, source = b[own], self.local[entry[own]], start[own], np.asarray(g.values)
+        for own, b, g in self.by_group(entry):
+            i, to, source = self.local[entry[own]], start[own], np.asarray(g.values)
             for c in range(source.shape[1]):
                 real = c < g.widths[b]
                 flat[to[real] + c * height] = source[b[real], c, i[real]]
-
-    def _groups(self) -> Iterator[tuple[int, Any]]:
-        first = 0
-        for g in self.A.groups:
-            yield first, g
-            first += len(g.heights)
 
 
 def _unwrapped(row: np.ndarray, place: np.ndarray, period: int) -> Array:

@@ -60,14 +60,16 @@ class Share:
         groups = [g._replace(columns=on_device(number[np.asarray(g.columns)])) for g in M.groups]
         return BlockMatrix(bordered(groups, self.halo.common), (M.shape[0], len(own)))
 
-    def bytes(self, iterations: int, sums: int = 2) -> int:
+    def bytes(self, iterations: int, sums: int = 2, each: int | None = None) -> int:
         """What all processes send for a solution after so many iterations that take so many sums
-        each: what neighbours add to common rows, and the sums. (Products are one ahead in LSQR and
-        LSMR, and the residuals take another.)"""
-        number = processes.number()
-        halos = int(processes.total("halo", np.array([self.halo.bytes()]))[0])
+        each: what neighbours add to common rows, or `each` of this process in an iteration, and the
+        sums. (Products are one ahead in LSQR and LSMR, and the residuals are found by common
+        rows.)"""
+        number, halo = processes.number(), self.halo.bytes()
+        own = np.array([halo, halo if each is None else each])
+        once, always = processes.total("halo", own).tolist()
         told = number * (sums * (iterations + 1) + 3)
-        return (iterations + 2) * halos + 8 * (number - 1) * told
+        return int(once + (iterations + 1) * always) + 8 * (number - 1) * told
 
 
 def share_of(
@@ -90,10 +92,11 @@ def share_of(
         [_within(one, owner == me, points) for one, owner in owners.items()]
     )
     seen = {one: _seen_by(one, owner, points[near]) for one, owner in owners.items()}
-    by_any = np.logical_or.reduce(list(seen.values()))
+    by_any = np.logical_or.reduce([own > 0 for own in seen.values()])
     mine = np.zeros(len(points), dtype=bool)
     mine[near] = by_any[:, me]
-    by_any, counter = by_any[by_any[:, me]], np.argmax(seen[finest][by_any[:, me]], axis=1)
+    counter = _most(seen[finest][by_any[:, me]])
+    by_any = by_any[by_any[:, me]]
     places = {q: np.flatnonzero(by_any[:, q]) for q in range(processes.number()) if q != me}
     halo = Halo({q: common for q, common in places.items() if len(common)}, counter)
     sizes = {part.source.name: len(part.points) for part in rows}
@@ -106,11 +109,17 @@ def share_of(
 
 
 def _seen_by(boxes: Decomposition, owner: np.ndarray, points: Array) -> np.ndarray:
-    """Which processes have subdomains that see each of the points."""
-    found = np.zeros((len(points), processes.number()), dtype=bool)
+    """How many subdomains of every process see each of the points."""
+    number = processes.number()
     subdomain, point = boxes.seen(points)
-    found[point, owner[subdomain]] = True
-    return found
+    found = np.bincount(point * number + owner[subdomain], minlength=number * len(points))
+    return found.reshape(len(points), number)
+
+
+def _most(seen: np.ndarray) -> np.ndarray:
+    """Of every point the process with most of the subdomains that see it, the last of several:
+    windows that are counted from below have their middle there (see `linalg.row_matrix`)."""
+    return np.asarray(seen.shape[1] - 1 - np.argmax(seen[:, ::-1], axis=1))
 
 
 def _some(part: Rows, mine: np.ndarray) -> Rows:
