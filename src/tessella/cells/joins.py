@@ -31,10 +31,11 @@ from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.threads import in_parallel
 
-TOGETHER, WORTH = 8, 8e6
-"""Joins that are made in one call of batched products: at most so many, and about so many flops."""
+TOGETHER, WORTH = 32, 3.2e7
+"""Joins that are made in one call of batched products: at most so many, and about so many flops. A
+core does these in a thousandth of a second; with a quarter of it many cores wait for Python."""
 
-LARGE, PANEL = 2e8, 256
+LARGE, PANEL = 2e8, 128
 """Flops from which on several cores make a join, and rows that one of them makes at a time."""
 
 
@@ -112,12 +113,13 @@ def join_maps(left: Maps, right: Maps, pairs: np.ndarray, stage: Stage, found: J
     T, E, (K, S, A13, B23, E3) = found
     A33, A31, A13[...], A11 = A[:, :n, :m], A[:, :n, m:], A[:, n:, :m], A[:, n:, m:]
     B33, B32, B23[...], B22 = B[:, :m, :n], B[:, :m, n:], B[:, m:, :n], B[:, m:, n:]
-    D = B33 @ A33
+    D = np.empty((len(B33), m, m))
+    _multiply([(B33, A33, D)], stage)
     np.subtract(_identity(m), D, out=D)
     invert(D)
     K[:, :m, n:] = D
-    np.matmul(D, B33, out=K[:, :m, :n])
-    np.matmul(A33, K[:, :m], out=K[:, m:])
+    _multiply([(D, B33, K[:, :m, :n])], stage)
+    _multiply([(A33, K[:, :m], K[:, m:])], stage)
     K.reshape(len(K), -1)[:, m * (m + n) :: m + n + 1][:, :n] += 1.0
     products = [(K[:, :, :n], A31, S[:, :, :n1]), (K[:, :, n:], B32, S[:, :, n1:])]
     _multiply(products, stage)

@@ -40,8 +40,9 @@ from tessella.machine.threads import in_parallel
 WELL = 1e3
 """Condition of a cell's rows up to which its Gramian is used."""
 
-BATCH = 1 << 21
-"""Bytes of rows that are made and multiplied together: what a core has at hand."""
+BATCH = 1 << 22
+"""Bytes of rows that are made and multiplied together: about what a core has at hand. With less,
+many cores wait for Python."""
 
 
 PIECES = 12

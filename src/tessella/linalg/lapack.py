@@ -47,9 +47,10 @@ ONE, LESS = (ctypes.byref(ctypes.c_double(x)) for x in (1.0, -1.0))
 BLOCK = 64
 """Columns that LAPACK takes together, for the sizes of its workspaces."""
 
-WIDTH = 48
+WIDTH = 96
 """About so many columns of a triangle are solved for at a time, if there are more than twice as
-many: in equal parts, since a narrow one takes as long as a wide one."""
+many: in equal parts, since a narrow one takes as long as a wide one. In narrower ones some cores
+are faster alone, and many slower together, since every call waits for Python."""
 
 
 # --- inverses
