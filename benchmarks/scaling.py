@@ -47,7 +47,8 @@ PLENTY, SCARCE, SCARCE_SIZE = 1 << 20, 4096, (2, 70, 280)
 """MiB that a process counts on, and those that are too few for one and enough for each of four,
 with blocks of this size."""
 
-REPEATS = 12
+REPEATS, FEW = 10, 3
+"""Solves of which the soonest counts; few where one process has all blocks."""
 
 MANY = min(8, CORES)
 """Processes from which on others are run beside."""
@@ -92,7 +93,7 @@ def part(file: str, number: str, limit: str, dimension: str, edge: str, features
     ts.solve(problem((1,) * len(blocks)), subdomains=2, **choices)
     before, seconds, busy = peak_mib(), [], []
     try:
-        for _ in range(REPEATS if int(limit) == PLENTY else 1):
+        for _ in range(repeats(int(number)) if int(limit) == PLENTY else 1):
             processes.total("start", np.zeros(1))
             start, work = time.perf_counter(), time.process_time()
             with limited(int((int(limit) - peak_mib()) * 2**20)):
@@ -121,6 +122,11 @@ def part(file: str, number: str, limit: str, dimension: str, edge: str, features
         Path(file).write_text(json.dumps(found))
 
 
+def repeats(blocks: int) -> int:
+    """How often something is solved with so many blocks."""
+    return REPEATS if blocks == processes.number() else FEW
+
+
 def foretold(stated: ts.Problem, iterations: int, **choices: Any) -> int:
     """Bytes that all processes send to join the cells and to solve, in so many iterations if they
     are exchanged."""
@@ -143,9 +149,11 @@ def beside(file: str) -> str:
 
 
 def run(number: int, most: int, module: str, *words: object) -> list[dict[str, Any]]:
-    """What so many processes of so many threads wrote, who run a module with a file and words."""
+    """What so many processes of so many threads wrote, who run a module with a file and words; on
+    no GPU, of which a machine has fewer than processes."""
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", module, str(Path(folder) / "found"), *map(str, words)]
+        given = str(Path(folder) / "found"), *map(str, words)
+        command = ["env", "JAX_PLATFORMS=cpu", sys.executable, "-m", module, *given]
         if launch(number, command, most):
             raise RuntimeError(f"{number} processes of {module} {words} failed; see above")
         return [json.loads(file.read_text()) for file in Path(folder).iterdir()]

@@ -13,7 +13,7 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
-from benchmarks.scaling import APART, MANY, REPEATS, beside, blocks_of, problem, run, slowest
+from benchmarks.scaling import APART, MANY, beside, blocks_of, problem, repeats, run, slowest
 from tessella.linalg.row_matrix import RowMatrix
 from tessella.machine import processes
 from tessella.machine.memory import peak_mib
@@ -46,7 +46,7 @@ def part(file: str, number: str) -> None:
     made_ready = factored(int(number))
     ready, made, spent = time.perf_counter() - start, [], []
     solution = made_ready.solve()
-    for _ in range(REPEATS):
+    for _ in range(repeats(int(number))):
         processes.total("start", np.zeros(1))
         start, at_work = time.perf_counter(), time.process_time()
         solution = made_ready.solve()

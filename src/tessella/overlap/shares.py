@@ -65,11 +65,10 @@ class Share:
         each: what neighbours add to common rows, or `each` of this process in an iteration, and the
         sums. (Products are one ahead in LSQR and LSMR, and the residuals are found by common
         rows.)"""
-        number, halo = processes.number(), self.halo.bytes()
+        halo, told = self.halo.bytes(), processes.total_sent(processes.number())
         own = np.array([halo, halo if each is None else each])
         once, always = processes.total("halo", own).tolist()
-        told = number * (sums * (iterations + 1) + 3)
-        return int(once + (iterations + 1) * always) + 8 * (number - 1) * told
+        return int(once + (iterations + 1) * always) + 8 * told * (sums * (iterations + 1) + 3)
 
 
 def share_of(
