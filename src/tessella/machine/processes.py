@@ -184,6 +184,23 @@ def gathered(what: str, own: np.ndarray) -> list[np.ndarray]:
     return known[number - me :] + known[: number - me]
 
 
+def _coming_from_all(what: str, own: np.ndarray) -> Callable[[], list[np.ndarray]]:
+    if alone():
+        return lambda: [own]
+    assert _Here.wire is not None
+    me, number = _Here.index, _Here.number
+    ring = [(me + k) % number for k in range(1, number)]
+    _Here.wire.step += 1
+    _Here.wire.send(ring, what, [own])
+    coming = Coming(what, ring[::-1])
+
+    def heard() -> list[np.ndarray]:
+        found = {**coming.heard(), me: own}
+        return [found[i] for i in range(number)]
+
+    return heard
+
+
 class Coming:
     """Arrays of some processes that are on their way: they arrive while there is other work, and
     whoever receives anything else hears them first."""
@@ -244,56 +261,38 @@ def total(what: str, own: Array) -> Array:
     """The sum over all processes, the same to the last bit in each: neighbours add what they have,
     then pairs of neighbours, and so on, log2 P times. Of a number of processes that is no power of
     two, those that are over give theirs to another one first, and get the sum in the end."""
-    return coming_total(what, own)()
-
-
-def coming_total(what: str, own: Array) -> Callable[[], Array]:
-    """The same while there is other work: what neighbours have is on its way."""
     if alone():
-        return lambda: own
+        return own
     assert _Here.wire is not None
     _Here.wire.step += 1
-    me, found = _Here.index, np.asarray(own)
-    if _Here.number > _whole(_Here.number):
-        return lambda: _folded(what, found)
-    send(me ^ 1, what, found)
-    coming = Coming(what, [me ^ 1])
-    return lambda: _doubled(what, found + coming.heard()[me ^ 1], 2)
-
-
-def _whole(number: int) -> int:
-    """The largest power of two that is not larger."""
-    return 1 << number.bit_length() - 1
-
-
-def _doubled(what: str, own: Array, apart: int) -> Array:
-    """The sum of what so many neighbours have together and others likewise."""
-    while apart < _whole(_Here.number):
-        send(_Here.index ^ apart, what, own)
-        own = own + receive(_Here.index ^ apart, what)[0]
-        apart *= 2
-    return np.asarray(own)
-
-
-def _folded(what: str, own: Array) -> Array:
-    """The sum, where some processes are over."""
-    me, whole = _Here.index, _whole(_Here.number)
-    over = _Here.number - whole
+    me, whole = _Here.index, 1 << _Here.number.bit_length() - 1
+    over, found = _Here.number - whole, np.asarray(own)
     if me >= whole:
-        send(me - whole, what, own)
+        send(me - whole, what, found)
         return receive(me - whole, what)[0]
     if me < over:
-        own = own + receive(me + whole, what)[0]
-    own = _doubled(what, own, 1)
+        found = found + receive(me + whole, what)[0]
+    apart = 1
+    while apart < whole:
+        send(me ^ apart, what, found)
+        found = found + receive(me ^ apart, what)[0]
+        apart *= 2
     if me < over:
-        send(me + whole, what, own)
-    return own
+        send(me + whole, what, found)
+    return np.asarray(found)
 
 
 def total_sent(number: int) -> int:
     """How often what is added up is sent by all of so many processes together."""
-    whole = _whole(number)
+    whole = 1 << number.bit_length() - 1
     return 2 * (number - whole) + whole * (whole.bit_length() - 1)
+
+
+def coming_total(what: str, own: Array) -> Callable[[], Array]:
+    """The same, on its way while there is other work: everybody sends to all, which nobody has to
+    pass on."""
+    coming = _coming_from_all(what, own)
+    return lambda: own if alone() else np.asarray(sum(coming()))
 
 
 def largest(what: str, own: float) -> float:

@@ -65,10 +65,11 @@ class Share:
         each: what neighbours add to common rows, or `each` of this process in an iteration, and the
         sums. (Products are one ahead in LSQR and LSMR, and the residuals are found by common
         rows.)"""
-        halo, told = self.halo.bytes(), processes.total_sent(processes.number())
+        number, halo = processes.number(), self.halo.bytes()
         own = np.array([halo, halo if each is None else each])
         once, always = processes.total("halo", own).tolist()
-        return int(once + (iterations + 1) * always) + 8 * told * (sums * (iterations + 1) + 3)
+        told = number * (sums * (iterations + 1) + 3)
+        return int(once + (iterations + 1) * always) + 8 * (number - 1) * told
 
 
 def share_of(
