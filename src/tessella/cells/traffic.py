@@ -60,7 +60,7 @@ def exchange_traffic(
     def sent(k: int) -> int:
         whole, rest = divmod(k, restart(front))
         cycles = [restart(front)] * whole + [rest] * (rest > 0)
-        return sum((n + 1) * crossing + sums * (n * n + 2 * n + 1) for n in cycles) + sums * (k > 0)
+        return sum((n + 1) * crossing + sums * (n * n + 3 * n + 1) for n in cycles) + sums * (k > 0)
 
     solving = sent(iterations) + data + 2 * sums + _unknowns(order, ends, unknowns)
     return Traffic(8 * sent(tried), 8 * solving)

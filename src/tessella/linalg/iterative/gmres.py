@@ -1,8 +1,9 @@
 """GMRES for a linear map that can only be applied, on vectors that may be in parts.
 
-Every process has some numbers of each vector, and asks the others for two sums an iteration: the
-products of the new vector with all earlier ones, twice, so that they stay orthogonal to rounding
-(classical Gram-Schmidt made once loses that, and with it the convergence).
+Every process has some numbers of each vector, and asks the others for one or two sums an iteration:
+the products of the new vector with all earlier ones, and again where much of it was in these, so
+that they stay orthogonal to rounding (classical Gram-Schmidt made once loses that then, and with it
+the convergence).
 """
 
 from __future__ import annotations
@@ -22,6 +23,11 @@ Total = Callable[[Array], Array]
 
 FALLS = 0.5
 """Part of the residual that a cycle may leave; an iteration that leaves more is at its end."""
+
+
+NEW = 0.5
+"""Part of a vector's square beyond which what is new in it is orthogonal to all others at once: no
+digit of it has cancelled (Daniel, Gragg, Kaufman and Stewart)."""
 
 
 class Solved(NamedTuple):
@@ -101,7 +107,8 @@ class _Cycle:
     def grown(self) -> float:
         """One iteration, and the residual after it."""
         k = self.k
-        w, h, size = self._new(self.product(self.V[k]), self.V[: k + 1])
+        w, h, size = self._new(self.product(self.V[k]) - self.V[k], self.V[: k + 1])
+        h[k] += 1.0  # the map is near the identity: of what is beside that most is new
         column = self.Q[: k + 2, : k + 1] @ h
         column[k + 1] = size
         length = np.hypot(column[k], size) or 1.0
@@ -119,12 +126,15 @@ class _Cycle:
 
     def _new(self, w: Array, V: Array) -> tuple[Array, Array, float]:
         """What is new in w beside the rows of V, what is not, and the size of the former."""
-        h = self.total(V @ w)
-        w = w - h @ V
-        *more, square = self.total(np.append(V @ w, w @ w))
-        left = np.array(more)
-        w -= left @ V
-        return w, h + left, float(np.sqrt(max(square - left @ left, 0.0)))
+        found = np.zeros(len(V))
+        for _ in range(2):
+            *more, square = self.total(np.append(V @ w, w @ w))
+            h = np.array(more)
+            w, found = w - h @ V, found + h
+            left = square - h @ h
+            if left > NEW * square:
+                break
+        return w, found, float(np.sqrt(max(left, 0.0)))
 
     def solution(self) -> Array:
         """What these iterations add to x."""
