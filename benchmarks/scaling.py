@@ -138,9 +138,10 @@ def foretold(stated: ts.Problem, iterations: int, **choices: Any) -> int:
     columns = max(space.columns for space in ready.spaces)
     if isinstance(joined, Merged):
         return sum(traffic(joined.order, ends, columns))
-    tried = len(joined.trial(most=iterations).history)
-    front = front_of(joined.order, joined.solver.group)
-    return sum(exchange_traffic(front, ends, columns, iterations, tried))
+    trial = joined.trial(most=iterations)
+    tried, front = len(trial.history), front_of(joined.order, joined.solver.group)
+    again = trial.again / max(tried, 1)
+    return sum(exchange_traffic(front, ends, columns, iterations, tried, again))
 
 
 def beside(file: str) -> str:

@@ -284,9 +284,10 @@ def bytes_sent():
         counted = [int(n.replace(",", "")) for n in counted.groups()]
         if solver is not None:
             before = processes.sent_bytes()
-            tried = joined.trial(100).history
+            trial = joined.trial(100)
             sent = processes.total("sent", np.array([processes.sent_bytes() - before]))[0]
-            made = report.iterations, len(tried)
+            tried = len(trial.history)
+            made = report.iterations, tried, trial.again / tried
             foretold = exchange_traffic(Front(joined.order, 4), ends, columns, *made)
             counted[0] += sent
         found.append([foretold, counted])

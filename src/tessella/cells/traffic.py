@@ -44,9 +44,15 @@ def joining_traffic(order: Order, sums: int = 0) -> int:
 
 
 def exchange_traffic(
-    front: Front, ends: np.ndarray, unknowns: int, iterations: int, tried: int = 0
+    front: Front,
+    ends: np.ndarray,
+    unknowns: int,
+    iterations: int,
+    tried: int = 0,
+    again: float = 1.0,
 ) -> Traffic:
-    """Of an exchange between groups in so many iterations, after a trial of so many.
+    """Of an exchange between groups in so many iterations, after a trial of so many; in this part
+    of them vectors are made orthogonal again.
 
     Every product costs what crosses between processes: one an iteration, one for the residual at
     the end, and for data two and what groups of the first colour give.
@@ -60,7 +66,8 @@ def exchange_traffic(
     def sent(k: int) -> int:
         whole, rest = divmod(k, restart(front))
         cycles = [restart(front)] * whole + [rest] * (rest > 0)
-        return sum((n + 1) * crossing + sums * (n * n + 3 * n + 1) for n in cycles) + sums * (k > 0)
+        told = sum(1 + round((1 + again) * n * (n + 3) / 2) for n in cycles)
+        return (k + len(cycles)) * crossing + sums * (told + (k > 0))
 
     solving = sent(iterations) + data + 2 * sums + _unknowns(order, ends, unknowns)
     return Traffic(8 * sent(tried), 8 * solving)

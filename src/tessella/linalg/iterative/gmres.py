@@ -31,14 +31,16 @@ digit of it has cancelled (Daniel, Gragg, Kaufman and Stewart)."""
 
 
 class Solved(NamedTuple):
-    """x, the relative residual after every iteration, why it ended, the true one at the end, and
-    the reciprocal condition number of the map as far as it was seen."""
+    """x, the relative residual after every iteration, why it ended, the true one at the end, the
+    reciprocal condition number of the map as far as it was seen, and in how many iterations vectors
+    were made orthogonal a second time."""
 
     x: Array
     history: list[float]
     stop: Stop
     residual: float
     regular: float
+    again: int = 0
 
 
 def gmres(
@@ -58,7 +60,7 @@ def gmres(
     history: list[float] = []
     if size == 0.0:
         return Solved(x, history, Stop.ZERO, 0.0, 1.0)
-    error, regular, stop = 1.0, 1.0, None
+    error, regular, again, stop = 1.0, 1.0, 0, None
     while stop is None:
         cycle = _Cycle(product, left, error * size, min(restart, most - len(history)), add)
         while cycle.goes_on and not (history and history[-1] <= tolerance):
@@ -66,13 +68,13 @@ def gmres(
             if progress is not None:
                 progress(len(history), most, history[-1])
         x = x + cycle.solution()
-        regular = min(regular, cycle.regular())
+        regular, again = min(regular, cycle.regular()), again + cycle.again
         left = right - product(x)
         error, last = _norm(left, add) / size, error
         stop = _ending(error, last, tolerance, len(history) >= most)
         if history and error > tolerance:
             history[-1] = error
-    return Solved(x, history, stop, error, regular)
+    return Solved(x, history, stop, error, regular, again)
 
 
 def _ending(error: float, last: float, tolerance: float, enough: bool) -> Stop | None:
@@ -98,6 +100,7 @@ class _Cycle:
         self, product: Callable[[Array], Array], left: Array, size: float, most: int, total: Total
     ) -> None:
         self.product, self.total, self.k, self.goes_on = product, total, 0, most > 0
+        self.again = 0
         self.V = np.empty((most + 1, len(left)))  # pages that no iteration reaches take no memory
         np.divide(left, size, out=self.V[0])
         self.Q, self.R = np.eye(most + 1), np.zeros((most, most), order="F")
@@ -126,15 +129,19 @@ class _Cycle:
 
     def _new(self, w: Array, V: Array) -> tuple[Array, Array, float]:
         """What is new in w beside the rows of V, what is not, and the size of the former."""
-        found = np.zeros(len(V))
-        for _ in range(2):
-            *more, square = self.total(np.append(V @ w, w @ w))
-            h = np.array(more)
-            w, found = w - h @ V, found + h
-            left = square - h @ h
-            if left > NEW * square:
-                break
-        return w, found, float(np.sqrt(max(left, 0.0)))
+        w, h, size, mostly = self._apart(w, V)
+        if mostly:
+            return w, h, size
+        self.again += 1
+        w, more, size, _ = self._apart(w, V)
+        return w, h + more, size
+
+    def _apart(self, w: Array, V: Array) -> tuple[Array, Array, float, bool]:
+        """The same made once, and whether most of w is new."""
+        *along, square = self.total(np.append(V @ w, w @ w))
+        h = np.array(along)
+        left = square - h @ h
+        return w - h @ V, h, float(np.sqrt(max(left, 0.0))), bool(left > NEW * square)
 
     def solution(self) -> Array:
         """What these iterations add to x."""
