@@ -167,7 +167,7 @@ class RowMatrix:
     def onwards(
         self, v: Array, u: Array, a: Any, b: Any, begun: Callable[[], Array] | None = None
     ) -> tuple[Array, Callable[[], Array]]:
-        """w = a M v - b u, and how to complete M^T w."""
+        """w = a M v - b u in the rows that count here, 0 in others, and how to complete M^T w."""
         begun = self.begun(v) if begun is None else begun
         w = _beyond(u)
         w *= -b
@@ -178,13 +178,13 @@ class RowMatrix:
         return w[:-1], lambda: added(self.inner.summed(parts))
 
     def rmatvec(self, u: Array) -> Array:
-        """M^T u."""
+        """M^T u, of which the rows that count here are looked at."""
         w = _beyond(u)
         added = self._from_border(lambda border: border.back(w))
         return added(self.inner.summed(self.inner.back(w)))
 
     def matvec(self, v: Array) -> Array:
-        """M v."""
+        """M v in all rows."""
         begun = self.begun(v)
         if begun is None or not isinstance(self.vectors, Halo):
             return self.inner.matvec(v)[:-1]
@@ -216,8 +216,9 @@ def by_rows(A: Any) -> Any:
     here[entries.row[entries.block >= len(own.levels())]] = True
     owned = A.vectors.counted > 0 if shared else np.ones_like(here)
     border, inner = (entries.cut(owned & (here == which)) for which in (True, False))
-    numbers = sum(g.values.size for g in every.groups)
-    if not _all(shared, border.cost + inner.cost <= PADDED * numbers and entries.once):
+    cost, real = border.cost + inner.cost, entries.widths[entries.block][owned[entries.row]]
+    worth = cost <= PADDED * max(1, int(real.sum())) and 8 * cost <= available_bytes()
+    if not _all(shared, worth and entries.once):
         return A
     return RowMatrix(own, entries.patched(border), entries.patched(inner), A.vectors, guests)
 

@@ -2,7 +2,8 @@
 
 Each has some blocks of a matrix, their columns, and every row that these blocks fill. A row
 that blocks of several fill is kept by all of them, with the same number to the last bit,
-so that M^T u needs nobody; after M v each sends the others what its own blocks add to it.
+so that M^T u needs nobody; after M v each sends the others what its own blocks add to it. (Of a
+`RowMatrix` each has the rows that count there, and all columns that these reach.)
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """What every process has of overlapping subdomains: some neighbours, and all rows they see.
 
-A row is kept by all processes whose subdomains see its point (see `linalg.vectors`).
+A row is kept by all processes whose subdomains see its point (see `linalg.vectors`), and counts in
+one of them, which is all that has it where an iteration reads its matrix once (`linalg.guests`).
 """
 
 from __future__ import annotations
@@ -112,7 +113,8 @@ def _seen_by(boxes: Decomposition, owner: np.ndarray, points: Array) -> np.ndarr
     """How many subdomains of every process see each of the points."""
     number = processes.number()
     subdomain, point = boxes.seen(points)
-    found = np.bincount(point * number + owner[subdomain], minlength=number * len(points))
+    found = np.zeros(len(points) * number, dtype=np.uint16)
+    np.add.at(found, point * number + owner[subdomain], 1)
     return found.reshape(len(points), number)
 
 
