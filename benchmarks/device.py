@@ -188,7 +188,7 @@ def _phases(problem: ts.Problem, chosen: Parts, sigma: float) -> Iterator[tuple[
     rows, numbers = jax.block_until_ready(device.ported(system, space))
     plan = device.grid(tiling.subdomains, tiling.wraps, numbers)
     yield "ports", took()
-    statements = jax.block_until_ready(device.stated(system, space))
+    statements = jax.block_until_ready(device.stated(system, space, np.arange(cells.count)))
     yield "up", took()
     widths = tuple(draw.columns for draw in space.draws)
     ports = device.PortRows(rows, *plan.masks)

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells import device
+from tessella.cells import device, device_maps
 from tessella.cells.basis import default_features
 from tessella.cells.device import DeviceFactors
 from tessella.cells.device_merging import inverted
@@ -123,7 +123,7 @@ def test_the_last_program_is_compiled_ahead_and_once(pretend_gpu, caplog):
 def test_rows_may_be_made_in_parts(pretend_gpu, monkeypatch):
     host = factored(system(VARYING, 2, 27))
     pretend_gpu()
-    monkeypatch.setattr(device, "BATCH", 1)
+    monkeypatch.setattr(device_maps, "BATCH", 1)
     whole = factored(system(VARYING, 2, 27))
     assert isinstance(whole, DeviceFactors)
     found, expected = (f.solve(Stopwatch(), Watching(VARYING, None)) for f in (whole, host))

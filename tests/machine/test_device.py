@@ -1,5 +1,6 @@
 """What is faster where, asked in one place."""
 
+import os
 import re
 from pathlib import Path
 
@@ -70,3 +71,50 @@ def test_blocks_are_padded_to_as_many_heights_as_the_device_prefers(monkeypatch)
     assert len(np.unique(bucket(heights, 100))) == 3
     monkeypatch.setattr(jax, "default_backend", lambda: "gpu")
     assert np.all(bucket(heights, 100) == 8_000)
+
+
+@pytest.fixture
+def gpus(monkeypatch):
+    """What processes do to JAX and to the environment is undone."""
+    before = jax.config.read("jax_cuda_visible_devices")
+    for name in (device.SEEN, *device.PARTS):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    yield monkeypatch
+    jax.config.update("jax_cuda_visible_devices", before)
+
+
+@pytest.mark.parametrize(
+    ("place", "number", "count", "taken", "part"),
+    [
+        (2, 4, 4, "2", None),
+        (1, 2, 8, "1", None),
+        (5, 8, 4, "1", "0.375"),
+        (4, 5, 4, "0", "0.375"),
+        (3, 5, 4, "3", None),
+        (1, 3, 1, "all", "0.250"),
+        (1, 3, 0, "all", None),
+        (0, 1, 8, "all", None),
+    ],
+)
+def test_processes_of_a_machine_share_its_gpus_out(place, number, count, taken, part, gpus):
+    device.take_gpu(place, number, count)
+    assert jax.config.read("jax_cuda_visible_devices") == taken
+    assert os.environ.get(device.PARTS[0]) == part
+
+
+def test_what_was_said_of_gpus_by_hand_stays(gpus):
+    jax.config.update("jax_cuda_visible_devices", "3")
+    gpus.setenv(device.PARTS[1], "0.2")
+    device.take_gpu(1, 8, 4)
+    assert jax.config.read("jax_cuda_visible_devices") == "3"
+    assert device.PARTS[0] not in os.environ
+
+
+def test_gpus_are_those_of_the_machine_or_those_it_was_given(gpus, tmp_path):
+    for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
+        (tmp_path / name).touch()
+    assert device.visible_gpus(tmp_path) == ["nvidia0", "nvidia1"]
+    for said, seen in (("4,6", ["4", "6"]), ("GPU-1234", ["GPU-1234"]), ("", [])):
+        gpus.setenv(device.SEEN, said)
+        assert device.visible_gpus(tmp_path) == seen

@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells import choosing, joins, leaves
+from tessella.cells import choosing, device, device_blocks, joins, leaves
+from tessella.cells.device_blocks import DeviceBlocks
+from tessella.cells.factors import CellFactors
 from tessella.cells.front import Front
 from tessella.cells.solvers import Exchange
 from tessella.cells.traffic import exchange_traffic, traffic
@@ -233,6 +235,50 @@ def joined_together():
     }
 
 
+def ring():
+    """A coefficient that varies round a ring."""
+    around = (lambda x: 2 + jnp.sin(2 * jnp.pi * x[:, 0])) * ts.Identity()
+    equation = ts.Equation(-ts.Laplacian() + around, 1.0)
+    return ts.Problem(SQUARE, equation, [ts.Periodic("x"), ts.Dirichlet(0.3)])
+
+
+def on_devices():
+    """What boxes of cells are asked for that each process has on a device of its own: merged, and
+    between boxes exchanged."""
+    factored = ts.factor(varying(), subdomains=(5, 4), **CELLS)
+    return {
+        "merged": ts.solve(varying(), subdomains=(5, 4), estimate=False, **CELLS)(AT),
+        "sooner": sooner(),
+        "ring": ts.solve(ring(), subdomains=(8, 2), estimate=False, **CELLS)(AT),
+        "several": np.stack([np.asarray(u(AT)) for u in factored.solve(rhs=[1.0, source])]),
+        "refined": ts.solve(varying(), tol=1e-3)(AT),
+        "marched": ts.march(rod(), slabs=3, subdomains=(8, 1), **CELLS)(AT * [1, 0.3]),
+    }
+
+
+def pretend_gpus():
+    """Whoever asks for one has it, and all work is worth it."""
+    jax.default_backend = lambda: "gpu"
+    device.WORTH = device.FAR = 0.0
+
+
+def what_belongs_there():
+    """Boxes of cells that are well determined; what does not fit is refused by all."""
+
+    def made(problem=None):
+        return type(ts.factor(problem or varying(), subdomains=4, **CELLS).ready)
+
+    assert made() is DeviceBlocks
+    assert made(closed()) is made(disc()) is CellFactors
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device_blocks, "WELL", 1.0)
+        assert made() is CellFactors
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(device_blocks, "joining_bytes", lambda *_: 1e16 * processes.index())
+        with pytest.raises(MemoryError, match=r"what 4 processes have on their devices by merging"):
+            made()
+
+
 def in_parts(file):
     """A solution of which each process has a part: called with the same points, and with points of
     each one's own; saved, and loaded again. A save that fails in one of them leaves what was
@@ -332,6 +378,15 @@ def test_four_processes_make_joins_together(tmp_path, capfd):
             np.testing.assert_allclose(counted, foretold, rtol=0.1, atol=SMALL)
 
 
+def test_each_of_four_processes_has_its_cells_on_a_device_of_its_own(tmp_path, capfd):
+    assert run(4, "devices", tmp_path) == 0, capfd.readouterr().err
+    alone = on_devices()
+    with np.load(tmp_path / "1.npz") as found:
+        for name, value in alone.items():
+            apart = np.max(np.abs(found[name] - value)) / np.max(np.abs(value))
+            assert apart < (1e-12 if name != "refined" else 1e-10), name
+
+
 def test_a_killed_process_ends_the_other_and_is_named(tmp_path, capfd):
     """Before that they state different problems, which both notice and survive; what they had
     finished until then another one goes on from."""
@@ -360,6 +415,11 @@ def main(what, *folder):
     me = processes.index()
     if what == "join":
         np.savez(Path(*folder) / f"{me}.npz", bytes=bytes_sent(), **joined_together())
+        return
+    if what == "devices":
+        pretend_gpus()
+        what_belongs_there()
+        np.savez(Path(*folder) / f"{me}.npz", **on_devices())
         return
     for problem, cells in differing(me):
         try:

@@ -42,7 +42,8 @@ def expected(front: Front, dimension: int = 2) -> float:
     ports = sum(stage.count * len(stage.sizes.taken) for stage in leaves)
     numbers = sum(stage.count * sum(stage.sizes.taken) for stage in leaves)
     t = (numbers / max(ports, 1)) ** (1 / max(dimension - 1, 1))
-    N, groups = (n ** (1 / dimension) for n in (order.count, sum(front.counts)))
+    cells = order.each * order.count
+    N, groups = (n ** (1 / dimension) for n in (cells, sum(front.counts)))
     return 12 + 0.9 * math.sqrt(N * t * groups)
 
 

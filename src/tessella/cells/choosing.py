@@ -8,14 +8,19 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from tessella.cells.budget import exchange_bytes, expected, joining_bytes, restart
+from tessella.cells.exchanged import Exchanged, exchange
 from tessella.cells.front import Front, front_of
 from tessella.cells.joining import Order
+from tessella.cells.joins import Climb
 from tessella.cells.maps import Distinct
+from tessella.cells.merging import Merged, merge
 from tessella.cells.solvers import ROUNDING, Exchange, Merging
 from tessella.cells.stage import Stage
 from tessella.cells.together import Teams
 from tessella.cells.traffic import joining_traffic
+from tessella.linalg.iterative.iteration import Progress
 from tessella.machine import processes
+from tessella.machine.arrays import Array
 from tessella.machine.memory import available_bytes, gib
 from tessella.machine.threads import CORES
 
@@ -67,6 +72,16 @@ class Choice(NamedTuple):
     def first(self) -> Merging | Exchange:
         """What is done first."""
         return self.sooner or self.solver
+
+    def joined(self, climb: Climb, weights: Array, progress: Progress | None) -> Merged | Exchanged:
+        """By an exchange if one is asked for, or preferred and settles; otherwise merged."""
+        if isinstance(self.first, Exchange):
+            found = exchange(climb, self.first)
+            if self.sooner is None or found.settles(self.most, progress):
+                return found
+            with processes.in_unison("joins"):
+                climb.below()
+        return merge(climb, weights)
 
     def note(self, solver: Merging | Exchange) -> str:
         """A remark on one of them."""

@@ -1,24 +1,20 @@
 """Maps of many cells joined on a device: every level of joins is one batch of matrix products.
 
-Cells of a regular grid have ports on all their faces here, those at walls too: nothing comes in
-there and nothing goes out. So all cells are alike, and those of a grid with powers of two along its
-axes are joined in as few steps as there are doublings; other grids take some steps more. All steps
-of an order are one program, and what a right-hand side passes on its way up and down is another.
-See `merging` for the formulas.
+All steps of an order are one program, and what a right-hand side passes on its way up and down is
+another. See `merging` for the formulas. Of a grid with open sides its own map is left in the end.
 """
 
 from __future__ import annotations
 
-from functools import cached_property, lru_cache, partial
+from functools import partial
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from tessella.cells.device_grid import Grid
 from tessella.cells.joining import Order
-from tessella.cells.joints import Joints
-from tessella.cells.ordering import order
 from tessella.cells.stage import Numbers as Positions
 from tessella.cells.stage import Stage
 from tessella.cells.whole import SINGULAR
@@ -33,90 +29,6 @@ STEPS = 60
 PROMPT = {"xla_gpu_autotune_level": 0, "xla_gpu_enable_triton_gemm": False}
 """Options for programs of many different products: no time is spent on finding the fastest kernel
 for each, which costs ten times as much as it ever gains here."""
-
-
-class Numbers(NamedTuple):
-    """How many numbers cross a face across one axis: those taken from below, and from above."""
-
-    up: int
-    down: int
-
-
-Data = tuple[Numbers, ...]
-"""Per axis."""
-
-
-class Grid:
-    """A regular grid of cells, and in which order they are joined.
-
-    ports   (axis, side) of every cell's ports, in their order
-    beyond  (J, ports): whether there is a neighbour; taken (J, in) and given (J, out) the same for
-            the numbers that cross there
-    """
-
-    def __init__(self, counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> None:
-        cells = np.stack(np.unravel_index(np.arange(np.prod(counts)), counts), axis=1)
-        joints = _joints(counts, wraps, data)
-        ports = joints.ports.reshape(len(cells), -1)
-        sides = [(axis, side) for axis in range(len(counts)) for side in (0, 1)]
-        self.beyond = (joints.ends.min(axis=1) >= 0)[ports >> 1].astype(np.float64)
-        self.taken = np.repeat(self.beyond, [data[a][s] for a, s in sides], axis=1)
-        self.given = np.repeat(self.beyond, [data[a][1 - s] for a, s in sides], axis=1)
-        self.order = order(cells, cells + 1, joints)
-
-    @cached_property
-    def partners(self) -> np.ndarray:
-        """(J, out): where, among all that cells take (J, in), what they give is taken."""
-        leaf = next(i for i, stage in enumerate(self.order.stages) if stage.cells is not None)
-        taken, given = self.order.taken[leaf], self.order.given[leaf]
-        cells = self.order.stages[leaf].cells
-        assert taken is not None and given is not None and cells is not None
-        rows = np.argsort(cells)
-        where = np.zeros(self.order.size, dtype=np.int64)
-        where[taken[rows].ravel()] = np.arange(taken.size)
-        return where[given[rows]]
-
-    @cached_property
-    def masks(self) -> tuple[jax.Array, jax.Array, jax.Array]:
-        """`beyond`, `taken` and `given` on the device."""
-        return jax.device_put((self.beyond, self.taken, self.given))
-
-    @cached_property
-    def bytes(self) -> float:
-        """Of all maps and of what joins leave for right-hand sides."""
-        return sum(s.count * s.bytes for s in self.order.stages if s.cells is None)
-
-
-@lru_cache(maxsize=8)
-def grid(counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> Grid:
-    """The same numbers give the same object, and so the same compiled programs."""
-    return Grid(counts, wraps, data)
-
-
-def _joints(counts: tuple[int, ...], wraps: tuple[bool, ...], data: Data) -> Joints:
-    """All faces, those at walls too, axis by axis; every cell has a port below and one above."""
-    numbers = np.arange(np.prod(counts)).reshape(counts)
-    ends, up, down, ports, first = [], [], [], [], 0
-    for axis, (S, wrap, crossing) in enumerate(zip(counts, wraps, data, strict=True)):
-        lines = np.moveaxis(numbers, axis, -1).reshape(-1, S)
-        wall = np.full((len(lines), 1), -1)
-        line = np.hstack([lines[:, -1:], lines] if wrap else [wall, lines, wall])
-        own = np.stack([line[:, :-1], line[:, 1:]], axis=2)
-        count = own.shape[1]
-        begin = first + count * np.arange(len(lines))[:, None]
-        at = np.empty((numbers.size, 2), dtype=np.int64)
-        at[lines, 0] = 2 * (begin + np.arange(S))
-        at[lines, 1] = 2 * (begin + np.arange(1, S + 1) % count) + 1
-        ends.append(own.reshape(-1, 2))
-        up.append(np.full(own[..., 0].size, crossing.up))
-        down.append(np.full(own[..., 0].size, crossing.down))
-        ports.append(at)
-        first += own[..., 0].size
-    every = np.concatenate(ports, axis=1)
-    starts = every.shape[1] * np.arange(numbers.size + 1)
-    return Joints(
-        np.concatenate(ends), np.concatenate(up), np.concatenate(down), starts, every.ravel()
-    )
 
 
 class Join(NamedTuple):
@@ -142,11 +54,13 @@ class Whole(NamedTuple):
 
 class Merged(NamedTuple):
     """All joins but the last one, the last one, and the largest number in the inverse of one of the
-    others' exchanges, infinite if there is none (see `merging.Merged.growth`)."""
+    others' exchanges, infinite if there is none (see `merging.Merged.growth`). With open sides all
+    joins, and the map that is left there."""
 
     joins: tuple[Join | None, ...]
-    whole: Whole
+    whole: Whole | None
     growth: jax.Array
+    outside: jax.Array | None = None
 
 
 def _members(stages: tuple[Stage, ...], stage: Stage) -> tuple[np.ndarray, np.ndarray]:
@@ -189,14 +103,15 @@ def merge(T: jax.Array, grid: Grid) -> Merged:
         for child in (stage.left, stage.right):
             if last_use[child] == i:
                 maps.pop(child, None)
-        if i == len(stages) - 1:
+        if i == len(stages) - 1 and not grid.opened:
             whole, regular = _join_last(TA, TB, stage.numbers)
             return Merged((*joins, None), whole, jnp.where(regular, growth, jnp.inf))
         maps[i], join, regular = _join(TA, TB, stage.numbers)
         joins.append(join)
         largest = jnp.max(jnp.abs(join.inverse), initial=growth)
         growth = jnp.where(regular, largest, jnp.inf)
-    raise AssertionError("an order ends with a join")
+    taken, given = grid.outside
+    return Merged(tuple(joins), None, growth, _block(maps[len(stages) - 1], given, taken)[0])
 
 
 def _join(TA: jax.Array, TB: jax.Array, at: Positions) -> tuple[jax.Array, Join, jax.Array]:
@@ -254,7 +169,7 @@ def inverted(D: jax.Array) -> tuple[jax.Array, jax.Array]:
     return X + X @ R, (step < STEPS) & jnp.all(jnp.isfinite(X))
 
 
-def _times(M: jax.Array, x: jax.Array) -> jax.Array:
+def times(M: jax.Array, x: jax.Array) -> jax.Array:
     return jnp.einsum("bij,bj->bi", M, x)
 
 
@@ -269,7 +184,7 @@ def exchange(
     it is from what their neighbours give, as a part of it."""
 
     def missed(x: jax.Array) -> jax.Array:
-        return c + _times(T, x) - given * _some(x.ravel(), grid.partners, 0)
+        return c + times(T, x) - given * _some(x.ravel(), grid.partners, 0)
 
     def corrected(_: int, x: jax.Array) -> jax.Array:
         return x + _exchange(grid.order, merged, missed(x))
@@ -281,44 +196,55 @@ def exchange(
 
 def _exchange(order: Order, merged: Merged, c: jax.Array) -> jax.Array:
     """The same without correction."""
-    passing, right, c3 = _up(order, merged, c)
-    D, inverse, A33, _ = merged.whole
-    a3 = _times(inverse, right)
-    a3 = a3 + _times(inverse, right - _times(D, a3))
-    passing[len(order.stages) - 1] = (a3, _times(A33, a3) + c3)
-    return _down(order, merged, passing)
+    assert merged.whole is not None
+    passing, outs = up(order, merged, c)
+    D, inverse, A33, B33 = merged.whole
+    c3, c4, *_ = _both(order.stages, len(order.stages) - 1, outs)
+    right = times(B33, c3) + c4
+    a3 = times(inverse, right)
+    a3 = a3 + times(inverse, right - times(D, a3))
+    passing[len(order.stages) - 1] = (a3, times(A33, a3) + c3)
+    return down(order, merged, passing)
 
 
 Passing = dict[int, tuple[jax.Array, jax.Array]]
 """Of every step, in_A3 and in_B3."""
 
 
-def _up(order: Order, merged: Merged, c: jax.Array) -> tuple[Passing, jax.Array, jax.Array]:
-    """Of every step in_A3 and in_B3 if nothing came in from outside; of the last one, what its
-    exchange is solved for."""
+def up(order: Order, merged: Merged, c: jax.Array) -> tuple[Passing, dict[int, jax.Array]]:
+    """Of every step in_A3 and in_B3 if nothing came in from outside, and what all give then."""
     stages = order.stages
     outs = {i: c for i, s in enumerate(stages) if s.cells is not None}
     passing: Passing = {}
-    for i, (stage, join) in enumerate(zip(stages, merged.joins, strict=True)):
-        if stage.cells is not None:
-            continue
-        at, (a, b) = stage.numbers, _members(stages, stage)
-        cA, cB = _some(outs[stage.left], a, 0), _some(outs[stage.right], b, 0)
-        c3, c4 = _some(cA, at.a3_out, 1), _some(cB, at.b3_out, 1)
-        if join is None:
-            return passing, _times(merged.whole.B33, c3) + c4, c3
-        a3 = _times(join.inverse, _times(join.B33, c3) + c4)
-        b3 = _times(join.A33, a3) + c3
-        cA = _some(cA, at.a1_out, 1) + _times(join.A13, a3)
-        cB = _some(cB, at.b2_out, 1) + _times(join.B23, b3)
-        outs[i], passing[i] = jnp.concatenate([cA, cB], axis=1), (a3, b3)
-    raise AssertionError("an order ends with a join")
+    for i, join in enumerate(merged.joins):
+        if join is not None:
+            c3, c4, cA, cB = _both(stages, i, outs)
+            a3 = times(join.inverse, times(join.B33, c3) + c4)
+            b3 = times(join.A33, a3) + c3
+            cA, cB = cA + times(join.A13, a3), cB + times(join.B23, b3)
+            outs[i], passing[i] = jnp.concatenate([cA, cB], axis=1), (a3, b3)
+    return passing, outs
 
 
-def _down(order: Order, merged: Merged, passing: Passing) -> jax.Array:
-    """`in` of all cells, from the whole down to them."""
+def _both(
+    stages: tuple[Stage, ...], i: int, outs: dict[int, jax.Array]
+) -> tuple[jax.Array, jax.Array, jax.Array, jax.Array]:
+    """What both sides of a step give at closed ports, and outside."""
+    at, (a, b) = stages[i].numbers, _members(stages, stages[i])
+    cA, cB = _some(outs[stages[i].left], a, 0), _some(outs[stages[i].right], b, 0)
+    parts = (cA, at.a3_out), (cB, at.b3_out), (cA, at.a1_out), (cB, at.b2_out)
+    c3, c4, cA, cB = (_some(own, places, 1) for own, places in parts)
+    return c3, c4, cA, cB
+
+
+def down(
+    order: Order, merged: Merged, passing: Passing, into: jax.Array | None = None
+) -> jax.Array:
+    """`in` of all cells, from the whole down to them, with what comes in there if it is open."""
     stages = order.stages
     found: list[list[tuple[np.ndarray, jax.Array]]] = [[] for _ in stages]
+    if into is not None:
+        found[-1].append((np.zeros(1, dtype=np.int64), into[None]))
     for i in range(len(stages) - 1, -1, -1):
         stage, join = stages[i], merged.joins[i]
         if stage.cells is not None:
@@ -326,7 +252,7 @@ def _down(order: Order, merged: Merged, passing: Passing) -> jax.Array:
         at, (a3, b3) = stage.numbers, passing[i]
         outside = _gathered(found[i]) if found[i] else jnp.zeros((1, sum(stage.sizes.taken)))
         if join is not None:
-            a3, b3 = a3 + _times(join.S_a, outside), b3 + _times(join.S_b, outside)
+            a3, b3 = a3 + times(join.S_a, outside), b3 + times(join.S_b, outside)
         n1 = len(at.a1_in)
         a, b = _members(stages, stage)
         parts = (

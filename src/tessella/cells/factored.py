@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from abc import abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +15,12 @@ from tessella.cells.later import later
 from tessella.cells.solvers import Exchange, Merging
 from tessella.cells.space import Space
 from tessella.cells.system import CellSystem, retuned
+from tessella.cells.unknowns import Unknowns
+from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis
 from tessella.overlap.factored import Data, Factors
+from tessella.overlap.parted import Parted
 from tessella.problem.conditions import PointCondition
 from tessella.problem.problem import Problem
 
@@ -65,6 +69,15 @@ class FactoredCells(Factors):
         """Of all that is kept for right-hand sides."""
 
     @property
+    @abstractmethod
+    def sent(self) -> int:
+        """Bytes that several processes have sent each other to join cells."""
+
+    @property
+    def sharing(self) -> int:
+        return processes.number()
+
+    @property
     def name(self) -> str:
         return self.solver.name
 
@@ -90,6 +103,30 @@ class FactoredCells(Factors):
     def later(self, problem: Problem, basis: AnyCellBasis) -> Self | None:
         own = None if self.once else later(self.system, problem, basis)
         return None if own is None else dataclasses.replace(self, system=own)
+
+    @cached_property
+    def _parted(self) -> Parted | None:
+        """Who has which coefficients: those of its cells; of boxes without one, process 0."""
+        if processes.alone():
+            return None
+        owner = np.zeros(self.system.cells.tiling.count, dtype=np.int64)
+        owner[self.system.cells.number] = self.system.cells.whose
+        return Parted.of(self.system.bases, [owner] * len(self.system.bases))
+
+    def _coefficients(self, unknowns: Unknowns) -> Array:
+        """Those of this process."""
+        return unknowns.coefficients(None if self._parted is None else self._parted.mine[0])
+
+    def _traffic(self, begun: int) -> str:
+        """What several processes have sent each other to join cells and to solve."""
+        if processes.alone():
+            return ""
+        own = np.array([processes.sent_bytes() - begun])
+        solving = int(processes.total("sent", own)[0])
+        return (
+            f"{processes.number()} processes sent {self.sent:,} bytes to join and {solving:,} to "
+            f"solve"
+        )
 
     def data(self) -> list[Data]:
         problem, points, found = self.system.problem, self.system.cells.points, []

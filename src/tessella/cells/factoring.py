@@ -11,7 +11,8 @@ import numpy as np
 from tessella.cells.budget import enough, joining_bytes
 from tessella.cells.choosing import MANY, Choice, chosen
 from tessella.cells.device import DeviceFactors, device_factors
-from tessella.cells.exchanged import Exchanged, exchange
+from tessella.cells.device_blocks import block_factors
+from tessella.cells.exchanged import Exchanged
 from tessella.cells.factored import MAGNIFIED
 from tessella.cells.factors import CellFactors
 from tessella.cells.front import front_of
@@ -20,7 +21,7 @@ from tessella.cells.joins import Climb
 from tessella.cells.kinds import Kind, find_kinds
 from tessella.cells.leaves import Known, Mapped, factor_bytes, map_bytes, map_kinds
 from tessella.cells.maps import Distinct, distinct_members
-from tessella.cells.merging import Merged, merge
+from tessella.cells.merging import Merged
 from tessella.cells.shares import Tally, shared_units
 from tessella.cells.shelf import Shelf
 from tessella.cells.singles import Singles, check_finite
@@ -32,7 +33,6 @@ from tessella.cells.unknowns import projected
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes
-from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.slabs import TIME
@@ -61,8 +61,10 @@ def factor_cells(
     with single_threaded_blas():
         if processes.alone():
             on_device = device_factors(system, rule.sigma, solver, progress)
-            if on_device is not None:
-                return on_device
+        else:
+            on_device = block_factors(system, rule.sigma, solver, progress, right_sides)
+        if on_device is not None:
+            return on_device
         orders = system.orders
         space_of, made = spaces(system.cells, system.bases, system.stating, orders, rule.sigma)
         best: CellFactors | None = None
@@ -139,25 +141,12 @@ def _factored(
             climb.to(front_of(plan, choice.first.group))
         else:
             climb.below()
-    joined = _joined(climb, choice, np.array([total.weight for total in system.sums]), progress)
+    joined = choice.joined(climb, np.array([total.weight for total in system.sums]), progress)
     again, tally = _tally(mapped, joined, known, processes.sent_bytes() - begun)
     return CellFactors(
         system, tuple(made), again, choice.note(joined.solver), 1.0, space_of, tuple(kinds),
         tuple(mapped), shared_units(kinds), joined, tally,
     )  # fmt: skip
-
-
-def _joined(
-    climb: Climb, choice: Choice, weights: Array, progress: Progress | None
-) -> Merged | Exchanged:
-    """By an exchange if one is asked for, or preferred and settles; otherwise merged."""
-    if isinstance(choice.first, Exchange):
-        found = exchange(climb, choice.first)
-        if choice.sooner is None or found.settles(choice.most, progress):
-            return found
-        with processes.in_unison("joins"):
-            climb.below()
-    return merge(climb, weights)
 
 
 def _chosen(

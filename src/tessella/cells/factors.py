@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
@@ -26,7 +25,6 @@ from tessella.machine.arrays import Array
 from tessella.machine.stopwatch import Stopwatch
 from tessella.machine.threads import single_threaded_blas
 from tessella.overlap.factored import Found, Many, Watching
-from tessella.overlap.parted import Parted
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,8 +44,8 @@ class CellFactors(FactoredCells):
         return self.joined.solver
 
     @property
-    def sharing(self) -> int:
-        return processes.number()
+    def sent(self) -> int:
+        return self.tally.sent
 
     @property
     def once(self) -> bool:
@@ -90,30 +88,6 @@ class CellFactors(FactoredCells):
                 residual = {name: float(one) for name, one in missed.items()}
                 apart = jumps(unknowns, self.joined.order.owners) if watching.jumps else None
         return Found(a, result, residual, apart, self._traffic(begun), self._parted)
-
-    @cached_property
-    def _parted(self) -> Parted | None:
-        """Who has which coefficients: those of its cells; of boxes without one, process 0."""
-        if processes.alone():
-            return None
-        owner = np.zeros(self.system.cells.tiling.count, dtype=np.int64)
-        owner[self.system.cells.number] = self.joined.order.owners
-        return Parted.of(self.system.bases, [owner] * len(self.system.bases))
-
-    def _coefficients(self, unknowns: Unknowns) -> Array:
-        """Those of this process."""
-        return unknowns.coefficients(None if self._parted is None else self._parted.mine[0])
-
-    def _traffic(self, begun: int) -> str:
-        """What several processes have sent each other to join cells and to solve."""
-        if processes.alone():
-            return ""
-        own = np.array([processes.sent_bytes() - begun])
-        solving = int(processes.total("sent", own)[0])
-        return (
-            f"{processes.number()} processes sent {self.tally.sent:,} bytes to join and "
-            f"{solving:,} to solve"
-        )
 
     def many(self, right: Array) -> Many:
         assert not self.once, "these factors serve one right-hand side"

@@ -11,6 +11,7 @@ import numpy as np
 
 from tessella.cells.colours import coloured
 from tessella.cells.joining import Order
+from tessella.cells.stage import Stage
 from tessella.machine import processes
 
 
@@ -20,6 +21,15 @@ class Ends(NamedTuple):
 
     taken: np.ndarray
     given: np.ndarray
+
+
+def joined_ends(stage: Stage, left: Ends, right: Ends) -> Ends:
+    """Those of the pairs that a stage joins, by those of both sides."""
+    (a, b), at = stage.pairs.T, stage.numbers
+    return Ends(
+        np.hstack([left.taken[a][:, at.a1_in], right.taken[b][:, at.b2_in]]),
+        np.hstack([left.given[a][:, at.a1_out], right.given[b][:, at.b2_out]]),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,12 +87,7 @@ class Front:
             if taken is not None and given is not None:
                 every[i] = Ends(taken, given)
             elif i in self.joined:
-                (a, b), at = stage.pairs.T, stage.numbers
-                left, right = every[stage.left], every[stage.right]
-                every[i] = Ends(
-                    np.hstack([left.taken[a][:, at.a1_in], right.taken[b][:, at.b2_in]]),
-                    np.hstack([left.given[a][:, at.a1_out], right.given[b][:, at.b2_out]]),
-                )
+                every[i] = joined_ends(stage, every[stage.left], every[stage.right])
         return {i: Ends(*(x[own] for x in every[i])) for i, own in self.members.items()}
 
     @cached_property

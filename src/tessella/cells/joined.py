@@ -259,7 +259,7 @@ class JoinedCells(ABC):
             if values.size:
                 found += np.sum(one.times(own.E, mine) + part, axis=0)
             put(x, place, mine)
-        self._crossed(x, back=True)
+        self.crossed(x, back=True)
         apart = gathered_outputs(order, outs) - x
         again = [
             None if place is None or part is None else taken_from(apart, place)
@@ -268,7 +268,7 @@ class JoinedCells(ABC):
         none = [None if part is None else np.zeros_like(part) for part in sums]
         return again, none, values - (processes.total("sums", found) if values.size else 0.0)
 
-    def _crossed(self, x: Array, back: bool = False) -> None:
+    def crossed(self, x: Array, back: bool = False) -> None:
         """Of what crosses between processes, tell those who take it what is given; or `back`, those
         who give it what is taken."""
         if processes.alone():
@@ -287,7 +287,7 @@ class JoinedCells(ABC):
     def _missed_back(self, taken: Parts, c: Parts, values: Array) -> list[Array | None]:
         """What this leaves over of the transposed exchange, taken - F^T (c, values)."""
         x = gathered_outputs(self.order, c)
-        self._crossed(x)
+        self.crossed(x)
         found: list[Array | None] = []
         for place, own, one, mine, given in zip(
             self.order.taken, self.leaves, self.distinct, taken, c, strict=True

@@ -34,6 +34,8 @@ class Order:
     """The same for what they give, (members, out): where others take it."""
     size: int
     """Of that vector."""
+    each: int = 1
+    """What counts as one cell here may be about so many."""
 
     @property
     def count(self) -> int:

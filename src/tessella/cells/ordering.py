@@ -30,6 +30,11 @@ def order(low: np.ndarray, high: np.ndarray, joints: Joints, processes: int = 1)
     return _ordered(_Asked(low, high, joints, (corners, joints.digest, processes)))
 
 
+def order_of_blocks(joints: Joints) -> Order:
+    """Join what several processes have, a cell each, as theirs are joined in an order of all."""
+    return _OfBlocks(joints).made(range(len(joints.starts) - 1))
+
+
 class _Asked:
     """What decides an order, known by its name."""
 
@@ -103,8 +108,7 @@ class _Ordering:
         """How many members the stages had to which the group in hand has added."""
 
     def made(self, owners: range) -> Order:
-        first = first_halves(self.low, self.high, self.joints.ends)
-        halves = zip(first, shared(owners), strict=True)
+        halves = zip(self.first_halves(), shared(owners), strict=True)
         groups = [self.join(cells, own) for cells, own in halves if len(cells)]
         if len(groups) == 2:
             self._pair(*groups)
@@ -137,11 +141,17 @@ class _Ordering:
 
     # --- halves, and what becomes of them
 
+    def first_halves(self) -> tuple[np.ndarray, np.ndarray]:
+        return first_halves(self.low, self.high, self.joints.ends)
+
+    def halves(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        return halved(self.low, self.high, cells)
+
     def join(self, cells: np.ndarray, owners: range) -> _Group:
         """Some cells by some processes."""
         if len(cells) == 1 or (len(owners) == 1 and len(cells) <= PATTERN):
             return self._alike(cells, owners[0])
-        halves = zip(halved(self.low, self.high, cells), shared(owners), strict=True)
+        halves = zip(self.halves(cells), shared(owners), strict=True)
         return self._pair(*(self.join(half, own) for half, own in halves))
 
     def _alike(self, cells: np.ndarray, owner: int) -> _Group:
@@ -158,8 +168,7 @@ class _Ordering:
     def _halved(self, cells: np.ndarray, owner: int) -> _Group:
         if len(cells) == 1:
             return self._single(int(cells[0]), owner)
-        halves = halved(self.low, self.high, cells)
-        return self._pair(*(self._halved(half, owner) for half in halves))
+        return self._pair(*(self._halved(half, owner) for half in self.halves(cells)))
 
     def _single(self, cell: int, owner: int) -> _Group:
         start, end = self.joints.starts[cell : cell + 2].tolist()
@@ -206,12 +215,12 @@ class _Ordering:
         for i, start in before.items():
             stage = self.stages[i]
             if stage.single:
-                own = _positions(cells, stage.cells[start:])
+                own = positions(cells, stage.cells[start:])
             else:
                 own = np.array(stage.pairs[start:], dtype=np.int64)
                 own -= [before[stage.left], before[stage.right]]
             added.append((i, own))
-        left = _positions(ports, group.ports)
+        left = positions(ports, group.ports)
         return _Pattern(added, group.stage, group.number - before[group.stage], left)
 
     def _follow(self, pattern: _Pattern, cells: np.ndarray, ports: np.ndarray) -> _Group:
@@ -228,10 +237,25 @@ class _Ordering:
         return _Group(pattern.stage, number, ports[pattern.ports].tolist())
 
 
-def _positions(every: np.ndarray, some: Sequence[int]) -> np.ndarray:
+class _OfBlocks(_Ordering):
+    """Every cell is what one process has, and where it is matters to nobody."""
+
+    def __init__(self, joints: Joints) -> None:
+        nowhere = np.zeros((len(joints.starts) - 1, 1), dtype=np.int64)
+        super().__init__(nowhere, nowhere, joints)
+
+    def first_halves(self) -> tuple[np.ndarray, np.ndarray]:
+        return self.halves(np.arange(len(self.low)))
+
+    def halves(self, cells: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        middle = len(cells) // 2
+        return cells[:middle], cells[middle:]
+
+
+def positions(every: np.ndarray, some: Sequence[int] | np.ndarray) -> np.ndarray:
     """Where some of different numbers are."""
     at = np.argsort(every)
-    return np.asarray(at[np.searchsorted(every, np.array(some, dtype=np.int64), sorter=at)])
+    return np.asarray(at[np.searchsorted(every, np.asarray(some, dtype=np.int64), sorter=at)])
 
 
 def _spread(starts: np.ndarray, sizes: Sequence[int]) -> np.ndarray:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from pathlib import Path
 
 import jax
 
@@ -44,10 +46,14 @@ def preferred() -> Preferences:
     return PREFERENCES.get(kind, Preferences())
 
 
+def has_gpu() -> bool:
+    """Whether this process has one, used or not."""
+    return PREFERENCES.get(jax.default_backend(), Preferences()).batches
+
+
 def accelerated() -> bool:
     """Whether large batches may go to a GPU: there is one, and it is used or at least lent."""
-    here = PREFERENCES.get(jax.default_backend(), Preferences())
-    return here.batches and (_LENT.get() or not _HOST.get())
+    return has_gpu() and (_LENT.get() or not _HOST.get())
 
 
 def on_host(*arrays: object) -> bool:
@@ -79,3 +85,36 @@ def on_the_cpu(wanted: bool, lent: bool = False) -> Iterator[None]:
     finally:
         for variable, token in tokens:
             variable.reset(token)
+
+
+# --- several processes
+
+
+SEEN = "CUDA_VISIBLE_DEVICES"
+"""The GPUs that a process may use, if not all of its machine."""
+
+PARTS = ("XLA_CLIENT_MEM_FRACTION", "XLA_PYTHON_CLIENT_MEM_FRACTION")
+"""How much of a GPU's memory JAX takes, under its new name and its old one."""
+
+TAKEN = 0.75
+"""What it takes if nothing is said."""
+
+
+def visible_gpus(devices: Path = Path("/dev")) -> list[str]:
+    """The names of those that this process may use, found without waking any of them."""
+    if SEEN in os.environ:
+        return [name for name in os.environ[SEEN].split(",") if name.strip()]
+    return sorted(x.name for x in devices.glob("nvidia[0-9]*"))
+
+
+def take_gpu(place: int, number: int, count: int) -> None:
+    """Of so many GPUs, use the one that is due to this of so many processes that see the same ones;
+    of one that several use each takes its part of the memory. What was set by hand stays, and it is
+    too late once JAX has been used."""
+    if not count or number == 1:
+        return
+    if count > 1 and jax.config.read("jax_cuda_visible_devices") == "all":
+        jax.config.update("jax_cuda_visible_devices", str(place % count))
+    sharing = len(range(place % count, number, count))
+    if sharing > 1 and not any(name in os.environ for name in PARTS):
+        os.environ[PARTS[0]] = f"{TAKEN / sharing:.3f}"

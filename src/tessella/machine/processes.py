@@ -25,6 +25,7 @@ import numpy as np
 
 from tessella.machine.arrays import Array
 from tessella.machine.clusters import Taking, taking_part
+from tessella.machine.device import take_gpu, visible_gpus
 from tessella.machine.meeting import met
 from tessella.machine.wire import ProcessLostError, Watch, Wire
 from tessella.version import __version__
@@ -54,7 +55,7 @@ def distributed(
     its own, and only what crosses between them is sent. So are overlapping ones where LSQR, LSMR,
     CG or deflated LSQR solve them. A solution stays in parts, and is called, drawn and saved by all
     processes together (see `Solution`). What is solved in another way, every process solves by
-    itself.
+    itself. Each uses a GPU of its own, as far as its machine has enough.
 
     Who takes part is found as `jax.distributed.initialize` finds it: in what is given, the address
     "host:port" at which process 0 waits for the others, how many processes there are, and which of
@@ -82,6 +83,8 @@ def distributed(
     _Here.number, _Here.index = count, own
     atexit.register(_leave)
     sys.excepthook = _stopped
+    gpus = visible_gpus()
+    take_gpu(*_among(",".join(gpus)), len(gpus))
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -315,11 +318,19 @@ def beside(what: str, *own: int) -> list[int]:
     return [int(n) for n in every[here, 1:].sum(axis=0)]
 
 
+def _among(what: str) -> tuple[int, int]:
+    """Which this is of those on the same machine that say the same, and how many there are."""
+    own = _machine(what)
+    every = [int(x) for x in gathered("machine", np.array(own))]
+    return every[: index()].count(own), every.count(own)
+
+
 @cache
-def _machine() -> int:
-    """A number of this machine; containers count as machines of their own."""
+def _machine(what: str = "") -> int:
+    """A number of this machine, and of what is said there; containers count as machines of their
+    own."""
     boot = Path("/proc/sys/kernel/random/boot_id")
-    name = socket.gethostname() + (boot.read_text() if boot.exists() else "")
+    name = socket.gethostname() + (boot.read_text() if boot.exists() else "") + what
     return int.from_bytes(blake2b(name.encode(), digest_size=7).digest(), "big")
 
 

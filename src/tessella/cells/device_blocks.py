@@ -1,0 +1,286 @@
+"""Cells of a regular grid, of which each of several processes maps and merges a box on a device of
+its own.
+
+A process's box is one large cell then, whose map goes to the host. There boxes are joined as any
+cells of several processes are (see `merging`, `exchanged`); what comes in at a box goes down to its
+cells on the device again.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from tessella.cells.blocks import Blocks
+from tessella.cells.budget import enough, joining_bytes
+from tessella.cells.choosing import Choice, chosen
+from tessella.cells.device import FILLED, DeviceFactors, Fitted, fits, worth
+from tessella.cells.device_grid import Grid, grid
+from tessella.cells.device_maps import (
+    Leaves,
+    PortRows,
+    Statement,
+    Widths,
+    by_themselves,
+    completed,
+    map_cells,
+)
+from tessella.cells.device_merging import PASSES, PROMPT, Merged, Passing, down, merge, times, up
+from tessella.cells.device_rows import ported, stated
+from tessella.cells.exchanged import Exchanged
+from tessella.cells.factored import MAGNIFIED
+from tessella.cells.joined import CUT_OFF
+from tessella.cells.joining import Order
+from tessella.cells.joins import Climb
+from tessella.cells.leaves import WELL
+from tessella.cells.maps import Distinct, Maps, distinct_members
+from tessella.cells.merging import Merged as Whole
+from tessella.cells.port import Rowed
+from tessella.cells.solvers import AnySolver, Exchange, Merging
+from tessella.cells.space import Space
+from tessella.cells.system import CellSystem
+from tessella.cells.tiled import spaces
+from tessella.linalg.iterative.iteration import Progress, SolverResult
+from tessella.machine import processes
+from tessella.machine.arrays import Array
+from tessella.machine.device import has_gpu, on_the_cpu
+from tessella.machine.memory import available_bytes, gib, require
+
+# --- programs
+
+
+@partial(jax.jit, static_argnames="widths", compiler_options=PROMPT)
+def begun(
+    statements: tuple[Statement, ...],
+    h: tuple[jax.Array, ...],
+    given: jax.Array,
+    leaves: Leaves,
+    widths: Widths,
+) -> tuple[jax.Array, jax.Array]:
+    """The unknowns of all cells, and what they give (J, out), if nothing comes in."""
+    y = by_themselves(statements, h, leaves, widths)
+    return y, given * (y @ leaves.out.T)
+
+
+@partial(jax.jit, static_argnames="grid", compiler_options=PROMPT)
+def risen(
+    T: jax.Array,
+    given: jax.Array,
+    merged: Merged,
+    c: jax.Array,
+    x: jax.Array,
+    beyond: jax.Array,
+    grid: Grid,
+) -> tuple[Passing, jax.Array, jax.Array]:
+    """What is left over of c + T x if neighbours take x, and others that beyond open sides, on its
+    way up to these sides; and its size."""
+    there = jnp.concatenate([x.ravel(), beyond])[grid.partners]
+    missed = c + times(T, x) - given * there
+    passing, outs = up(grid.order, merged, missed)
+    return passing, outs[len(grid.order.stages) - 1][0, grid.outside.given], jnp.sum(missed**2)
+
+
+@partial(jax.jit, static_argnames="grid", compiler_options=PROMPT)
+def fallen(
+    merged: Merged, passing: Passing, x: jax.Array, into: jax.Array, grid: Grid
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """x and what comes of that and of what comes in at open sides; what of it is taken there; and
+    its size."""
+    sizes = grid.order.stages[-1].sizes
+    every = jnp.zeros(sum(sizes.taken)).at[grid.outside.taken].set(into)
+    x = x + down(grid.order, merged, passing, every)
+    return x, x.ravel()[grid.at_rim], jnp.sum(x**2)
+
+
+finished = jax.jit(completed, static_argnames="widths", compiler_options=PROMPT)
+
+
+# --- what belongs there
+
+
+class Planned(NamedTuple):
+    """Boxes of all processes, and in which order they are joined; of this one the features, what
+    crosses faces, and its grid."""
+
+    blocks: Blocks
+    order: Order
+    space: Space
+    rows: tuple[Rowed, ...]
+    grid: Grid
+
+
+@cache
+def _everywhere(number: int) -> bool:
+    """Whether each of so many processes has a GPU, which is asked once."""
+    return not processes.largest("devices", float(not has_gpu()))
+
+
+def _planned(system: CellSystem, sigma: float, solver: AnySolver) -> Planned | None:
+    """What this process is about to do; None if something of it belongs on the host."""
+    if not fits(system, solver):
+        return None
+    tiling, me = system.cells.tiling, processes.index()
+    counts, wraps, whose = tiling.subdomains, tiling.wraps, system.cells.whose
+    blocks = Blocks.of(counts, wraps, whose, processes.number())
+    _, (space,) = spaces(system.cells, system.bases, system.stating, system.orders, sigma)
+    if blocks is None or not worth(system, space):
+        return None
+    with on_the_cpu(False):
+        rows, data = ported(system, space)
+        own = grid(blocks.shape(me), blocks.wrapped(me), data, blocks.opened(me))
+        fitting = own.bytes < FILLED * available_bytes()
+    return Planned(blocks, blocks.order(data), space, rows, own) if fitting else None
+
+
+def block_factors(
+    system: CellSystem,
+    sigma: float,
+    solver: AnySolver,
+    progress: Progress | None,
+    right_sides: int,
+) -> DeviceBlocks | None:
+    """The system's factors on the devices of all processes; None if they belong on the hosts."""
+    if not _everywhere(processes.number()):
+        return None
+    begun, plan = processes.sent_bytes(), _planned(system, sigma, solver)
+    if processes.largest("device", float(plan is None)):
+        return None
+    assert plan is not None
+    space, own, me = plan.space, plan.grid, processes.index()
+    leaf, stages = int(plan.order.place[me, 0]), range(len(plan.order.stages))
+    one = np.zeros(1, dtype=np.int64)
+    distinct = distinct_members(plan.order, [one if i == leaf else None for i in stages])
+    sizes = plan.order.stages[leaf].sizes
+    maps = 8 * sum(sizes.taken) * sum(sizes.given)
+    choice = Choice(Merging())
+    if solver is None:
+        choice = chosen(plan.order, distinct, maps, False, right_sides, len(plan.blocks.counts))
+    _check_memory(plan.order, distinct, maps, choice.first)
+    widths = tuple(draw.columns for draw in space.draws)
+    with processes.in_unison("maps and joins"), on_the_cpu(False):
+        cells = plan.blocks.cells(me)
+        statements, ports = stated(system, space, cells), PortRows(plan.rows, *own.masks)
+        leaves = map_cells(statements, ports, widths)
+        merged = merge(leaves.T, own)
+        numbers = leaves.condition, merged.growth, merged.outside
+        condition, growth, T = jax.device_get(numbers)
+    condition, growth = processes.largest_each("condition", float(condition), float(growth))
+    if not (condition <= WELL and growth < MAGNIFIED):
+        return None
+    box = Maps(np.asarray(T)[None], np.zeros((1, 0, T.shape[1])), ())
+    climb = Climb(plan.order, [box if i == leaf else None for i in stages], distinct, None)
+    joined = choice.joined(climb, np.zeros(0), progress)
+    trouble = processes.largest("trouble", joined.growth)
+    if trouble >= MAGNIFIED or (isinstance(joined, Whole) and joined.undetermined):
+        return None
+    if progress is not None:
+        progress(system.cells.count, system.cells.count, 1.0)
+    kept = own.bytes + sum(x.nbytes for x in leaves) + joined.bytes
+    kept, sent = processes.total("tally", np.array([kept, processes.sent_bytes() - begun]))
+    note = f"about {gib(int(own.bytes))} on the device of process 0" if solver is None else ""
+    return DeviceBlocks(
+        system, (space,), 0, "; ".join(filter(None, (note, choice.note(joined.solver)))), 1.0,
+        own, statements, ports.given, leaves, merged, condition, cells, joined, int(kept),
+        int(sent),
+    )  # fmt: skip
+
+
+def _check_memory(
+    order: Order, distinct: Sequence[Distinct], maps: int, solver: Merging | Exchange
+) -> None:
+    """Refuse what will not fit on all hosts, before any of it is made."""
+    needed = maps + int(joining_bytes(order, distinct, solver))
+    (beside,) = processes.beside("needs", needed)
+    with processes.in_unison("memory"):
+        require(
+            needed,
+            f"joining what {order.count} processes have on their devices by {solver.name}",
+            lambda free: (
+                f"use fewer subdomains or features, a lower trace_degree, "
+                f"{enough(order, distinct, maps, solver, (), free)}"
+            ),
+            beside,
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class DeviceBlocks(DeviceFactors):
+    """Boxes mapped and merged on a device each, and joined by their hosts.
+
+    cells   of this process, in the order of its grid
+    joined  all boxes
+    kept    bytes of all processes
+    """
+
+    cells: np.ndarray
+    joined: Whole | Exchanged
+    kept: int
+    to_join: int
+
+    @property
+    def solver(self) -> Merging | Exchange:
+        return self.joined.solver
+
+    @property
+    def bytes(self) -> int:
+        return self.kept
+
+    @property
+    def sent(self) -> int:
+        return self.to_join
+
+    def _fitted(self, h: Sequence[Array], progress: Progress | None = None) -> Fitted:
+        """By as many corrections as on a single device."""
+        maps = self.leaves.T, self.given, self.merged
+        with on_the_cpu(False):
+            own = self._there(h)
+            y, c = begun(self.statements, own, self.given, self.leaves, self.widths)
+            x, beyond = jnp.zeros(self.grid.taken.shape), np.zeros(len(self.grid.rim.given))
+            found: SolverResult | None = None
+            for _ in range(PASSES):
+                passing, out, _ = risen(*maps, c, x, jax.device_put(beyond), self.grid)
+                into, result = self._between(np.asarray(out), progress)
+                found = found or result
+                x, rim, size = fallen(self.merged, passing, x, jax.device_put(into), self.grid)
+                beyond = self._beyond(np.asarray(rim))
+                if result.stop in CUT_OFF:
+                    break
+            _, _, missed = risen(*maps, c, x, jax.device_put(beyond), self.grid)
+            y, squares = finished(self.statements, own, self.leaves, y, x, self.widths)
+            y, squares, missed, size = jax.device_get((y, squares, missed, size))
+        missed, size = processes.total("exchange", np.array([missed, size]))
+        rows = np.zeros((self.system.cells.count, y.shape[1]))
+        rows[self.cells] = y
+        assert found is not None
+        error = math.sqrt(missed / size) if size > 0 else 0.0
+        return self._unknowns(rows), squares, replace(found, residual_norm=error)
+
+    @property
+    def _leaf(self) -> int:
+        """The stage of the own box."""
+        return int(self.joined.order.place[processes.index(), 0])
+
+    def _between(self, out: Array, progress: Progress | None) -> tuple[Array, SolverResult]:
+        """What comes in at the own box, given what goes out if nothing comes in."""
+        stages = range(len(self.joined.order.stages))
+        c = [out[None] if i == self._leaf else None for i in stages]
+        sums = [np.zeros((1, 0)) if i == self._leaf else None for i in stages]
+        taken, result = self.joined.solve(c, sums, np.zeros(0), progress)
+        return taken[self._leaf][0], result
+
+    def _beyond(self, rim: Array) -> Array:
+        """What others take of what the own box gives, told what it takes itself."""
+        order, leaf = self.joined.order, self._leaf
+        taken, given = order.taken[leaf], order.given[leaf]
+        assert taken is not None and given is not None
+        every = np.zeros(order.size)
+        every[taken[0]] = rim
+        self.joined.crossed(every, back=True)
+        return np.asarray(every[given[0]])
