@@ -12,12 +12,14 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
 from benchmarks.scaling import problem
+from tessella.cells import device
 from tessella.machine import processes
 from tessella.machine.launch import launch
 
@@ -25,6 +27,8 @@ MODULE = "benchmarks.agreement"
 
 DEVICES = 8
 """Simulated ones of a single process."""
+
+PRETENDED = "pretended"
 
 KILLS, SLABS = 10, 40
 
@@ -84,21 +88,31 @@ def values(solution: Any) -> np.ndarray:
     return np.asarray(solution(x[domain.contains(x)]))
 
 
-def part(folder: str) -> None:
-    """One process: all cases to a file of its own."""
+def part(folder: str, *words: str) -> None:
+    """One process: all cases to a file of its own. With `PRETENDED` the CPU stands for a GPU, and
+    every problem is worth it."""
     ts.distributed()
+    if PRETENDED in words:
+        jax.default_backend = lambda: "gpu"
+        device.WORTH = device.FAR = 0.0
     found = {name: values(case()) for name, case in CASES.items()}
     np.savez(Path(folder) / f"{processes.index()}.npz", **found)
 
 
 def agreement() -> None:
     """The largest difference from one process's values, over the largest of these, in any of 2 and
-    of 4 processes, and of one with eight simulated devices."""
+    of 4 processes, of one with eight simulated devices, and of 4 with a GPU each, which is the
+    CPU."""
     rows: list[dict[str, Any]] = [{"case": name} for name in CASES]
     alone = _found(1)[0]
     simulated = {"XLA_FLAGS": f"--xla_force_host_platform_device_count={DEVICES}"}
-    ways = {"2 processes": _found(2), "4 processes": _found(4)}
-    for way, every in {**ways, f"{DEVICES} devices": _found(1, simulated)}.items():
+    ways = {
+        "2 processes": _found(2),
+        "4 processes": _found(4),
+        f"{DEVICES} devices": _found(1, more=simulated),
+        "4, a GPU each": _found(4, PRETENDED),
+    }
+    for way, every in ways.items():
         for row in rows:
             own = alone[row["case"]]
             apart = max(float(np.max(np.abs(one[row["case"]] - own))) for one in every)
@@ -107,9 +121,11 @@ def agreement() -> None:
     save("agreement", rows)
 
 
-def _found(number: int, more: dict[str, str] | None = None) -> list[dict[str, np.ndarray]]:
+def _found(
+    number: int, *words: str, more: dict[str, str] | None = None
+) -> list[dict[str, np.ndarray]]:
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", MODULE, "part", folder]
+        command = [sys.executable, "-m", MODULE, "part", folder, *words]
         if more is not None:
             subprocess.run(command, env={**os.environ, **more}, check=True)
         elif launch(number, command, 1):
@@ -185,4 +201,4 @@ def _children(parent: int) -> list[int]:
 
 
 if __name__ == "__main__":
-    {"part": part, "marching": marching}[sys.argv[1]](sys.argv[2])
+    {"part": part, "marching": marching}[sys.argv[1]](*sys.argv[2:])

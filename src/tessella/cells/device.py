@@ -8,7 +8,7 @@ conditioned) is left to the host.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -65,22 +65,42 @@ def _hashable(arguments: object) -> tuple[Shapes, jax.tree_util.PyTreeDef]:
     return tuple(jax.ShapeDtypeStruct(x.shape, x.dtype) for x in leaves), tree
 
 
+Compile = Callable[[Grid, Widths, tuple[Statement, ...], Shapes, PortRows], None]
+"""Later programs, by the shapes of statements, data and ports."""
+
+
+def ahead(later: Compile, grid: Grid, widths: Widths, *arguments: object) -> Thread:
+    """Later programs compiled beside the first ones, which take as long; once for each kind."""
+    return _ahead(later, grid, widths, *_hashable(arguments))
+
+
 @lru_cache(maxsize=64)
-def _ahead(grid: Grid, widths: Widths, shapes: Shapes, tree: jax.tree_util.PyTreeDef) -> Thread:
-    """The last program compiled beside the first ones, which take as long; once for each kind."""
-
-    def compile_it() -> None:
-        # What goes wrong here goes wrong again where the program is called, and is said there.
+def _ahead(
+    later: Compile, grid: Grid, widths: Widths, shapes: Shapes, tree: jax.tree_util.PyTreeDef
+) -> Thread:
+    def compile_them() -> None:
+        # What goes wrong here goes wrong again where a program is called, and is said there.
         with suppress(Exception), on_the_cpu(False):
-            statements, h, ports = jax.tree.unflatten(tree, shapes)
-            leaves = map_cells.eval_shape(statements, ports, widths)
-            merged = merge.eval_shape(leaves.T, grid)
-            own = statements, h, ports.given, leaves, merged, grid, widths
-            fit_cells.lower(*own).compile()
+            later(grid, widths, *jax.tree.unflatten(tree, shapes))
 
-    thread = Thread(target=compile_it, daemon=True)
+    thread = Thread(target=compile_them, daemon=True)
     thread.start()
     return thread
+
+
+def made_of(
+    grid: Grid, widths: Widths, statements: tuple[Statement, ...], ports: PortRows
+) -> tuple[Leaves, Merged]:
+    """The shapes of maps and joins."""
+    leaves: Leaves = map_cells.eval_shape(statements, ports, widths)
+    return leaves, merge.eval_shape(leaves.T, grid)
+
+
+def _fitting(
+    grid: Grid, widths: Widths, statements: tuple[Statement, ...], h: Shapes, ports: PortRows
+) -> None:
+    own = made_of(grid, widths, statements, ports)
+    fit_cells.lower(statements, h, ports.given, *own, grid, widths).compile()
 
 
 # --- what belongs there
@@ -132,8 +152,8 @@ def _factored(
     statements = stated(system, space, np.arange(system.cells.count))
     ports = PortRows(rows, *plan.masks)
     widths = tuple(draw.columns for draw in space.draws)
-    shapes = tuple(jax.ShapeDtypeStruct(part.h.shape, part.h.dtype) for part in system.asked)
-    ready = _ahead(plan, widths, *_hashable((statements, shapes, ports)))
+    shapes = data_shapes(system)
+    ready = ahead(_fitting, plan, widths, statements, shapes, ports)
     leaves = map_cells(statements, ports, widths)
     merged = merge(leaves.T, plan)
     condition, growth = jax.device_get((leaves.condition, merged.growth))
@@ -145,6 +165,11 @@ def _factored(
     note = f"direct: about {gib(int(plan.bytes))} on the device" if solver is None else ""
     own = plan, statements, ports.given, leaves, merged, float(condition)
     return DeviceFactors(system, (space,), 0, note, 1.0, *own)
+
+
+def data_shapes(system: CellSystem) -> Shapes:
+    """Of what this process's cells are asked for."""
+    return tuple(jax.ShapeDtypeStruct(part.h.shape, part.h.dtype) for part in heard(system))
 
 
 Fitted = tuple[Unknowns, Sequence[Array], SolverResult]

@@ -21,7 +21,17 @@ import numpy as np
 from tessella.cells.blocks import Blocks
 from tessella.cells.budget import enough, joining_bytes
 from tessella.cells.choosing import Choice, chosen
-from tessella.cells.device import FILLED, DeviceFactors, Fitted, fits, worth
+from tessella.cells.device import (
+    FILLED,
+    DeviceFactors,
+    Fitted,
+    Shapes,
+    ahead,
+    data_shapes,
+    fits,
+    made_of,
+    worth,
+)
 from tessella.cells.device_grid import Grid, grid
 from tessella.cells.device_maps import (
     Leaves,
@@ -102,6 +112,23 @@ def fallen(
 finished = jax.jit(completed, static_argnames="widths", compiler_options=PROMPT)
 
 
+def _solving(
+    grid: Grid, widths: Widths, statements: tuple[Statement, ...], h: Shapes, ports: PortRows
+) -> None:
+    """All these programs compiled ahead."""
+    leaves, merged = made_of(grid, widths, statements, ports)
+    own = statements, h, ports.given, leaves, widths
+    y, c = begun.eval_shape(*own)
+    x, rim = (jax.ShapeDtypeStruct(n, y.dtype) for n in (grid.taken.shape, grid.rim.given.shape))
+    up = leaves.T, ports.given, merged, c, x, rim, grid
+    passing, _, _ = risen.eval_shape(*up)
+    into = jax.ShapeDtypeStruct(grid.rim.taken.shape, y.dtype)
+    begun.lower(*own).compile()
+    risen.lower(*up).compile()
+    fallen.lower(merged, passing, x, into, grid).compile()
+    finished.lower(statements, h, leaves, y, x, widths).compile()
+
+
 # --- what belongs there
 
 
@@ -167,10 +194,12 @@ def block_factors(
     with processes.in_unison("maps and joins"), on_the_cpu(False):
         cells = plan.blocks.cells(me)
         statements, ports = stated(system, space, cells), PortRows(plan.rows, *own.masks)
+        ready = ahead(_solving, own, widths, statements, data_shapes(system), ports)
         leaves = map_cells(statements, ports, widths)
         merged = merge(leaves.T, own)
         numbers = leaves.condition, merged.growth, merged.outside
         condition, growth, T = jax.device_get(numbers)
+        ready.join()
     condition, growth = processes.largest_each("condition", float(condition), float(growth))
     if not (condition <= WELL and growth < MAGNIFIED):
         return None
