@@ -16,8 +16,9 @@ from tessella.cells.ordering import order
 from tessella.machine import processes
 from tessella.machine.launch import launch
 from tessella.machine.meeting import _received, met
-from tessella.machine.messages import Connection, pieces
+from tessella.machine.messages import AWAKE, START, Connection, parts_of, pieces
 from tessella.machine.processes import distributed
+from tessella.machine.rings import between
 from tessella.machine.wire import Lines, ProcessLostError, Watch, Wire
 
 
@@ -51,10 +52,25 @@ def tracing():
         tracemalloc.stop()
 
 
+@pytest.fixture(params=["sockets", "memory", "little memory", "memory, asleep"])
+def way(request):
+    """How short messages go."""
+    return request.param
+
+
+SIZES = {"memory": 1 << 16, "little memory": 512, "memory, asleep": 1 << 16}
+
+
 @contextmanager
-def met_by(count):
+def met_by(count, way="sockets"):
     """The wires of so many that part in peace."""
     every = meet(*["the same"] * count)
+    if way in SIZES:
+        room = memoryview(bytearray(SIZES[way] * count**2))
+        for index, (wire, _) in enumerate(every):
+            wire.share(between(room, count, index))
+            for one in wire.others.values():
+                one._awake = 0.0 if "asleep" in way else AWAKE
     try:
         yield [wire for wire, _ in every]
     finally:
@@ -64,9 +80,9 @@ def met_by(count):
             watch.join(10)
 
 
-def test_arrays_arrive_as_they_were_and_are_counted():
+def test_arrays_arrive_as_they_were_and_are_counted(way):
     sent = [np.arange(12.0).reshape(3, 4)[:, ::2], np.zeros((0, 5)), np.array([7], dtype=np.uint8)]
-    with met_by(2) as (first, second):
+    with met_by(2, way) as (first, second):
         first.send([1], "numbers", sent)
         for x, y in zip(sent, second.receive(0, "numbers"), strict=True):
             assert x.dtype == y.dtype
@@ -74,7 +90,34 @@ def test_arrays_arrive_as_they_were_and_are_counted():
         assert (first.sent, second.sent) == (8 * 6 + 1, 0)
 
 
-def test_all_may_send_much_before_anybody_receives():
+def test_messages_keep_their_order_whichever_way_they_go(way):
+    """Long ones between short ones, and more of these than memory takes."""
+    rng = np.random.default_rng(0)
+    sent = [np.full(rng.choice([0, 1, 9, 400, 30_000]), k) for k in range(3_000)]
+
+    def given(wire):
+        for x in sent:
+            wire.send([1], "numbers", [x])
+
+    with met_by(2, way) as (first, second), ThreadPoolExecutor(1) as pool:
+        busy = pool.submit(given, first)
+        time.sleep(0.1)
+        for x in sent:
+            np.testing.assert_array_equal(second.receive(0, "numbers")[0], x)
+        busy.result(10)
+
+
+def test_who_sleeps_is_woken(way, monkeypatch):
+    monkeypatch.setattr("tessella.machine.wire.DOZE", 60.0)
+    with met_by(2, way) as (first, second), ThreadPoolExecutor(1) as pool:
+        for k in range(20):
+            later = pool.submit(second.receive, 0, "numbers")
+            time.sleep(0.01)
+            first.send([1], "numbers", [np.full(3, k)])
+            np.testing.assert_array_equal(later.result(10)[0], np.full(3, k))
+
+
+def test_all_may_send_much_before_anybody_receives(way):
     """To the next one and to the one after that, who wait for others at the same time."""
     much = [np.arange(1 << 19) + 0.5, np.zeros(3)]
 
@@ -87,8 +130,14 @@ def test_all_may_send_much_before_anybody_receives():
                 np.testing.assert_array_equal(x + source, y)
         return wire.waits
 
-    with met_by(4) as wires, ThreadPoolExecutor(4) as pool:
+    with met_by(4, way) as wires, ThreadPoolExecutor(4) as pool:
         assert list(pool.map(one, wires, timeout=60)) == [None] * 4
+
+
+def begin(what, step, number, arrays):
+    """The start and the parts of a message."""
+    parts = parts_of(what, arrays)
+    return START.pack(len(parts[0]), step, number), parts
 
 
 def test_what_arrives_early_is_kept_once():
@@ -97,7 +146,7 @@ def test_what_arrives_early_is_kept_once():
     one, other = Connection(first), Connection(second)
     sent = [np.arange(1 << 19) + 0.5, np.arange(5)]
     with first, second, tracing() as peak:
-        for piece in pieces("much", 7, sent):
+        for piece in pieces(*begin("much", 7, 0, sent)):
             while len(piece):
                 piece = piece[one.send(piece) :]
                 other.read()
@@ -115,7 +164,8 @@ def test_messages_are_found_however_they_are_cut(size):
     with end, other:
         one = Connection(other)
         sent = [[np.arange(k) + 0.5, np.zeros((0, 3)), np.array(k)] for k in range(6)]
-        every = b"".join(piece for k, own in enumerate(sent) for piece in pieces("cut", k, own))
+        letters = [pieces(*begin("cut", k, k, own)) for k, own in enumerate(sent)]
+        every = b"".join(piece for letter in letters for piece in letter)
         for start in range(0, len(every), size):
             end.sendall(every[start : start + size])
             while one.read():
@@ -157,9 +207,9 @@ def test_a_process_may_have_more_than_a_thousand_files():
         assert not (watch.is_alive() or watch.lines or watch.lost)
 
 
-def test_who_has_left_does_not_disturb_the_others():
+def test_who_has_left_does_not_disturb_the_others(way):
     """Nor is what it said before lost."""
-    with met_by(3) as (first, second, third):
+    with met_by(3, way) as (first, second, third):
         third.send([0, 1], "last", [np.ones(2)])
         third.close()
         with ThreadPoolExecutor(1) as pool:
@@ -199,8 +249,8 @@ def test_what_is_sent_before_the_other_looks_is_not_lost(monkeypatch):
             one.join(10)
 
 
-def test_processes_at_different_places_are_named():
-    with met_by(3) as (_, second, third):
+def test_processes_at_different_places_are_named(way):
+    with met_by(3, way) as (_, second, third):
         second.step, third.step = 3, 2
         second.send([2], "maps", [np.zeros(1)])
         said = r"process 1 is at 'maps' \(step 0.3\) while process 2 is at 'up' \(step 0.2\)"

@@ -27,6 +27,8 @@ from tessella.machine.arrays import Array
 from tessella.machine.clusters import Taking, taking_part
 from tessella.machine.device import take_gpu, visible_gpus
 from tessella.machine.meeting import met
+from tessella.machine.rings import shared
+from tessella.machine.threads import available_cores
 from tessella.machine.wire import ProcessLostError, Watch, Wire
 from tessella.version import __version__
 
@@ -83,6 +85,8 @@ def distributed(
     _Here.number, _Here.index = count, own
     atexit.register(_leave)
     sys.excepthook = _stopped
+    here = _here()
+    _Here.wire.share(shared(own, here if _own_cores(here) else [own], gathered))
     gpus = visible_gpus()
     take_gpu(*_among(",".join(gpus)), len(gpus))
 
@@ -316,6 +320,18 @@ def beside(what: str, *own: int) -> list[int]:
     here = every[:, 0] == _machine()
     here[index()] = False
     return [int(n) for n in every[here, 1:].sum(axis=0)]
+
+
+def _here() -> list[int]:
+    """The processes of this machine."""
+    every = gathered("machine", np.array(_machine()))
+    return [i for i, there in enumerate(every) if there == _machine()]
+
+
+def _own_cores(here: Collection[int]) -> bool:
+    """Whether there is a core for each of these."""
+    every = gathered("cores", np.array(available_cores()))
+    return len({core for i in here for core in every[i].tolist()}) >= len(here)
 
 
 def _among(what: str) -> tuple[int, int]:

@@ -25,7 +25,15 @@ from typing import Generic, Protocol, TypeVar, cast
 T = TypeVar("T")
 R = TypeVar("R")
 
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+def available_cores() -> list[int]:
+    """Those that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return sorted(os.sched_getaffinity(0))
+    return [*range(os.cpu_count() or 1)]
+
+
+CORES = len(available_cores())
 
 
 SMALL = 1e8

@@ -14,13 +14,14 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from selectors import EVENT_READ, EVENT_WRITE
 from typing import Any
 
 import numpy as np
 
-from tessella.machine.messages import Connection, pieces
+from tessella.machine.messages import Connection, Message, parts_of
+from tessella.machine.rings import Rings
 
 BEAT = 1.0
 """Seconds between signs of life."""
@@ -69,6 +70,9 @@ class Lines:
         return json.loads(line)
 
 
+DOZE = 0.2
+"""Seconds that it sleeps at most until it looks again."""
+
 EXCHANGES = 1 << 32
 """More than any part of the work takes: a step is its part times this, and exchanges since."""
 
@@ -91,6 +95,11 @@ class Wire:
             self._selector.register(one.socket, EVENT_READ, one)
         watch.wire = self
 
+    def share(self, rings: Mapping[int, Rings]) -> None:
+        """Talk to these through memory."""
+        for number, own in rings.items():
+            self.others[number].rings = own
+
     def begin(self) -> None:
         """The next part of the work."""
         self.step += EXCHANGES - self.step % EXCHANGES
@@ -98,10 +107,10 @@ class Wire:
     def send(self, to: Sequence[int], what: str, arrays: Sequence[np.ndarray]) -> None:
         """The same to some processes."""
         whole = [np.asarray(x, order="C") for x in arrays]
-        message = pieces(what, self.step, whole)
+        parts = parts_of(what, whole)
         for number in to:
             try:
-                for piece in message:
+                for piece in self.others[number].given(self.step, parts):
                     self._push(number, piece)
             except OSError:
                 raise self.watch.error(number, what) from None
@@ -123,10 +132,7 @@ class Wire:
 
     def receive(self, source: int, what: str, step: int | None = None) -> list[np.ndarray]:
         """What a process has sent at this step, or at an earlier one."""
-        step, other = self.step if step is None else step, self.others[source]
-        while (message := other.message()) is None:
-            if not other.read():
-                self._hear(source, what)
+        step, message = self.step if step is None else step, self._next(source, what)
         if (message.what, message.step) != (what, step):
             raise ProcessLostError(
                 f"process {source} is at {_place(message.what, message.step)} while process "
@@ -135,19 +141,28 @@ class Wire:
             )
         return message.arrays
 
-    def _hear(self, source: int, what: str) -> None:
-        """Wait for more from a process, which must still be there."""
-        if not self.others[source].open:
-            raise self.watch.error(source, what)
-        self._wait(source)
+    def _next(self, source: int, what: str) -> Message:
+        """From a process, which must still be there."""
+        other = self.others[source]
+        while (message := other.message()) is None:
+            there = other.open
+            if other.read():
+                continue
+            if not there:
+                raise self.watch.error(source, what)
+            since = time.perf_counter()
+            if not other.soon() and other.open:
+                self._wait(source, other.sleeps)
+            other.woke(time.perf_counter() - since)
+        return message
 
-    def _wait(self, other: int) -> None:
+    def _wait(self, other: int, sleeps: Callable[[], bool] = lambda: True) -> None:
         """Until a process says something, or takes more; what comes from others is kept."""
         since, own, heard = time.monotonic(), self.others[other], False
-        while not heard:
+        while not heard and sleeps():
             self.waits = other, since
             try:
-                ready = self._selector.select()
+                ready = self._selector.select(DOZE)
             finally:
                 self.waits = None
             for (end, _, _, one), events in ready:
