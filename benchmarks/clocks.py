@@ -3,6 +3,8 @@
 Every process has a clock of its own, which counts the seconds that it is at work, and every message
 carries its sender's. Who receives one waits, if need be, until the sender's clock and `DELAY`: so
 the clocks follow what depends on what, however the processes take turns on the cores there are.
+Messages go as they would if each had a core, short ones through memory; what a process does because
+it has none, sleep and be woken, is not counted.
 Of what many cores take from each other, caches and memory, they know what few do to each other,
 which is measured by as many processes that have nothing to do with each other.
 """
@@ -33,11 +35,12 @@ from benchmarks.scaling import (
     run,
     slowest,
 )
-from tessella.machine import processes
+from tessella.machine import messages, processes, rings
+from tessella.machine.messages import WAKES
 
-DELAY = 30e-6
-"""Seconds from the sending of a message until somebody who waits for it goes on, between processes
-of one machine; copying is work of both."""
+DELAY, SOCKET = 2e-6, 30e-6
+"""Seconds from the sending of a message until somebody who waits for it goes on, through memory and
+over a socket (from so many bytes on); copying is work of both."""
 
 NUMBERS = (2, 4, 8, 16)
 
@@ -48,10 +51,11 @@ class Clock:
     def __init__(self) -> None:
         self.waited: Counter[str] = Counter()
         self._start, self.idle = time.process_time(), 0.0
-        wire = processes._Here.wire
+        wire: Any = processes._Here.wire
         if wire is not None:
             self._wire, self._send, self._receive = wire, wire.send, wire.receive
-            wire.send, wire.receive = self._sent, self._received  # type: ignore[method-assign]
+            wire.send, wire.receive = self._sent, self._received
+            wire._wait, wire._push = self._uncounted(wire._wait), self._pushed(wire._push)
 
     @property
     def now(self) -> float:
@@ -63,6 +67,19 @@ class Clock:
         self.waited.clear()
         self._start, self.idle = time.process_time(), 0.0
 
+    def _uncounted(self, work: Callable[..., None]) -> Callable[..., None]:
+        def done(*given: Any) -> None:
+            start = time.process_time()
+            work(*given)
+            self._start += time.process_time() - start
+
+        return done
+
+    def _pushed(self, push: Callable[..., None]) -> Callable[..., None]:
+        """Who is awake needs not be woken."""
+        uncounted = self._uncounted(push)
+        return lambda to, piece: (uncounted if piece == WAKES else push)(to, piece)
+
     def _sent(self, to: Sequence[int], what: str, arrays: Sequence[np.ndarray]) -> None:
         own = np.array(self.now)
         self._send(to, what, [*arrays, own])
@@ -70,7 +87,8 @@ class Clock:
 
     def _received(self, source: int, what: str, step: int | None = None) -> list[np.ndarray]:
         *arrays, theirs = self._receive(source, what, step)
-        wait = float(theirs) + DELAY - self.now
+        delay = SOCKET if sum(x.nbytes for x in arrays) > rings.SIZE / 2 else DELAY
+        wait = float(theirs) + delay - self.now
         if wait > 0:
             self.idle += wait
             self.waited[what] += wait
@@ -117,6 +135,8 @@ CASES: dict[str, Callable[[int], dict[str, Any]]] = {
 
 def part(file: str, case: str, number: str) -> None:
     """One process of a run; process 0 writes what the clocks say, with `APART` each does."""
+    messages.AWAKE = messages.NAP = 0.0
+    processes._own_cores = lambda here: True  # type: ignore[assignment]
     if number == APART:
         file, number = beside(file), "1"
     else:

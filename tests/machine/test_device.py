@@ -111,6 +111,15 @@ def test_what_was_said_of_gpus_by_hand_stays(gpus):
     assert device.PARTS[0] not in os.environ
 
 
+def test_a_single_gpu_is_known_by_the_file_that_may_be_opened(tmp_path):
+    """A launcher may show every process its own one as the first."""
+    (tmp_path / "nvidia0").symlink_to(tmp_path / "nothing")
+    (tmp_path / "nvidia1").touch()
+    assert device.named_gpus(["0"], tmp_path) == "0,nvidia1"
+    assert device.named_gpus(["0", "1"], tmp_path) == "0,1"
+    assert device.named_gpus([], tmp_path) == ""
+
+
 def test_gpus_are_those_of_the_machine_or_those_it_was_given(gpus, tmp_path):
     for name in ("nvidia0", "nvidia1", "nvidiactl", "nvidia-uvm", "null"):
         (tmp_path / name).touch()

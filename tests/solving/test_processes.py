@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells import choosing, device, device_blocks, joins, leaves
-from tessella.cells.device_blocks import DeviceBlocks
+from tessella.accuracy import tuning
+from tessella.cells import choosing, device, device_blocks, factoring, joins, leaves
+from tessella.cells.device_blocks import DeviceBlocks, block_factors
 from tessella.cells.factors import CellFactors
 from tessella.cells.front import Front
 from tessella.cells.solvers import Exchange
@@ -119,8 +120,15 @@ def points_asked():
     return max(asked)
 
 
-def marched(**kept):
-    return ts.march(rod(), slabs=3, subdomains=(4, 1), **CELLS, **kept)(AT * [1, 0.3])
+def warming():
+    """A coefficient that changes in time."""
+    diffusion = (lambda x: 0.1 + 0.1 * x[:, 1]) * ts.D(x=2)
+    return dataclasses.replace(rod(), equation=ts.Equation(ts.D(t=1) - diffusion))
+
+
+def marched(problem=None, subdomains=(4, 1), **kept):
+    march = ts.march(problem or rod(), slabs=3, subdomains=subdomains, **CELLS, **kept)
+    return march(AT * [1, 0.3])
 
 
 def back(problem, **choices):
@@ -242,6 +250,37 @@ def ring():
     return ts.Problem(SQUARE, equation, [ts.Periodic("x"), ts.Dirichlet(0.3)])
 
 
+def halves():
+    """Two conditions on one side, each for half of it: one that the cells of a process know nothing
+    of."""
+    below = lambda x: jnp.where(x[:, 1] < 0.5, 1.0, 0.0)  # noqa: E731
+    above = lambda x: 1.0 - below(x)  # noqa: E731
+    mixed = [
+        ts.Condition(below * ts.Identity(), 0.0, on="xmin", name="below"),
+        ts.Condition(above * ts.D(x=1), 0.0, on="xmin", name="above"),
+    ]
+    walls = ts.Dirichlet(0.0, on=["xmax", "ymin", "ymax"])
+    return ts.Problem(SQUARE, ts.Equation(-ts.Laplacian(), 1.0), [walls, *mixed])
+
+
+def marched_in_boxes():
+    """Slabs whose coefficient changes, each factored as the first one chose to be; and again with
+    half of the features."""
+    made = []
+
+    def kept(*given):
+        made.append(block_factors(*given))
+        return made[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choosing, "_merging", lambda *_: 100.0)
+        patch.setattr(factoring, "block_factors", kept)
+        values = marched(warming(), (8, 1))
+    solvers = [own.solver for own in made]
+    assert processes.alone() or solvers == 6 * [Exchange(tolerance=1e-14, group=2)]
+    return values
+
+
 def on_devices():
     """What boxes of cells are asked for that each process has on a device of its own: merged, and
     between boxes exchanged."""
@@ -249,17 +288,19 @@ def on_devices():
     return {
         "merged": ts.solve(varying(), subdomains=(5, 4), estimate=False, **CELLS)(AT),
         "sooner": sooner(),
+        "halves": ts.solve(halves(), subdomains=(2, 4), estimate=False, **CELLS)(AT),
+        "marched, exchanged": marched_in_boxes(),
         "ring": ts.solve(ring(), subdomains=(8, 2), estimate=False, **CELLS)(AT),
         "several": np.stack([np.asarray(u(AT)) for u in factored.solve(rhs=[1.0, source])]),
         "refined": ts.solve(varying(), tol=1e-3)(AT),
-        "marched": ts.march(rod(), slabs=3, subdomains=(8, 1), **CELLS)(AT * [1, 0.3]),
+        "marched": marched(subdomains=(8, 1)),
     }
 
 
 def pretend_gpus():
     """Whoever asks for one has it, and all work is worth it."""
     jax.default_backend = lambda: "gpu"
-    device.WORTH = device.FAR = 0.0
+    device.WORTH = device.FAR = tuning.GPU_WORK = 0.0
 
 
 def what_belongs_there():
@@ -277,6 +318,28 @@ def what_belongs_there():
         patch.setattr(device_blocks, "joining_bytes", lambda *_: 1e16 * processes.index())
         with pytest.raises(MemoryError, match=r"what 4 processes have on their devices by merging"):
             made()
+    exchange = ts.factor(varying(), subdomains=4, solver=Exchange(group=4), **CELLS).ready
+    assert type(exchange) is DeviceBlocks
+    assert exchange.solver == Exchange(group=4)
+    assert type(ts.factor(varying(), subdomains=4, solver="exchange", **CELLS).ready) is CellFactors
+    for name in ("ported", "map_cells", "risen", "finished"):
+        full_in_one(name)
+
+
+def full_in_one(program):
+    """A device that has no room is one for all."""
+
+    class Full:
+        eval_shape = getattr(getattr(device_blocks, program), "eval_shape", None)
+
+        def __call__(self, *_, **__):
+            raise jax.errors.JaxRuntimeError("RESOURCE_EXHAUSTED: Out of memory")
+
+    with pytest.MonkeyPatch.context() as patch:
+        if processes.index() == processes.number() - 1:
+            patch.setattr(device_blocks, program, Full())
+        with pytest.raises(MemoryError, match="use fewer features, subdomains or points"):
+            ts.factor(varying(), subdomains=4, **CELLS).solve()
 
 
 def in_parts(file):

@@ -27,14 +27,20 @@ class Blocks:
         counts: tuple[int, ...], wraps: tuple[bool, ...], whose: np.ndarray, number: int
     ) -> Blocks | None:
         """Those of cells with these owners; None if some process has none, or no box."""
-        places = np.stack(np.unravel_index(np.arange(len(whose)), counts), axis=1)
-        each = [places[whose == process] for process in range(number)]
-        if not all(map(len, each)):
+        each = np.bincount(whose, minlength=number)
+        if not all(each):
             return None
-        low = np.stack([own.min(axis=0) for own in each])
-        high = np.stack([own.max(axis=0) + 1 for own in each])
-        boxes = all(np.prod(high - low, axis=1) == list(map(len, each)))
+        order, first = np.argsort(whose, kind="stable"), np.cumsum(each) - each
+        places = np.stack(np.unravel_index(order, counts), axis=1)
+        low = np.minimum.reduceat(places, first)
+        high = np.maximum.reduceat(places, first) + 1
+        boxes = np.array_equal(np.prod(high - low, axis=1), each)
         return Blocks(counts, wraps, low, high) if boxes else None
+
+    @property
+    def largest(self) -> int:
+        """The most cells of a process."""
+        return int(np.prod(self.high - self.low, axis=1).max())
 
     def cells(self, process: int) -> np.ndarray:
         """One's cells, in the order of its own grid."""

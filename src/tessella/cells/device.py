@@ -106,12 +106,11 @@ def _fitting(
 # --- what belongs there
 
 
-def fits(system: CellSystem, solver: AnySolver) -> bool:
+def fits(system: CellSystem) -> bool:
     """Whether cells are alike and joined at their faces only."""
     cells, tiling = system.cells, system.cells.tiling
     return (
         accelerated()
-        and (solver is None or isinstance(solver, Merging))
         and type(cells) is Cells
         and not (tiling.cut or system.sums or system.enriching.count)
         and cells.faces.all_alike
@@ -131,7 +130,7 @@ def device_factors(
     system: CellSystem, sigma: float, solver: AnySolver, progress: Progress | None = None
 ) -> DeviceFactors | None:
     """The system's factors on a device; None if they belong on the host."""
-    if not fits(system, solver):
+    if not (solver is None or isinstance(solver, Merging)) or not fits(system):
         return None
     orders = system.orders
     _, (space,) = spaces(system.cells, system.bases, system.stating, orders, sigma)

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from tessella.cells.blocks import Blocks
-from tessella.cells.budget import enough, joining_bytes
+from tessella.cells.budget import joining_bytes
 from tessella.cells.choosing import Choice, chosen
 from tessella.cells.device import (
     FILLED,
@@ -46,7 +46,7 @@ from tessella.cells.device_merging import PASSES, PROMPT, Merged, Passing, down,
 from tessella.cells.device_rows import ported, stated
 from tessella.cells.exchanged import Exchanged
 from tessella.cells.factored import MAGNIFIED
-from tessella.cells.joined import CUT_OFF
+from tessella.cells.joined import CUT_OFF, EXACT
 from tessella.cells.joining import Order
 from tessella.cells.joins import Climb
 from tessella.cells.leaves import WELL
@@ -61,7 +61,7 @@ from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.device import has_gpu, on_the_cpu
-from tessella.machine.memory import available_bytes, gib, require
+from tessella.machine.memory import available_bytes, gib, refusals_with_remedy, require
 
 # --- programs
 
@@ -146,24 +146,33 @@ class Planned(NamedTuple):
 @cache
 def _everywhere(number: int) -> bool:
     """Whether each of so many processes has a GPU, which is asked once."""
-    return not processes.largest("devices", float(not has_gpu()))
+    with processes.in_unison("devices"):
+        mine = has_gpu()
+    return not processes.largest("devices", float(not mine))
 
 
 def _planned(system: CellSystem, sigma: float, solver: AnySolver) -> Planned | None:
     """What this process is about to do; None if something of it belongs on the host."""
-    if not fits(system, solver):
+    if not fits(system):
         return None
     tiling, me = system.cells.tiling, processes.index()
     counts, wraps, whose = tiling.subdomains, tiling.wraps, system.cells.whose
     blocks = Blocks.of(counts, wraps, whose, processes.number())
     _, (space,) = spaces(system.cells, system.bases, system.stating, system.orders, sigma)
-    if blocks is None or not worth(system, space):
+    if blocks is None or not (_of_blocks(solver, blocks) and worth(system, space)):
         return None
     with on_the_cpu(False):
         rows, data = ported(system, space)
         own = grid(blocks.shape(me), blocks.wrapped(me), data, blocks.opened(me))
         fitting = own.bytes < FILLED * available_bytes()
     return Planned(blocks, blocks.order(data), space, rows, own) if fitting else None
+
+
+def _of_blocks(solver: AnySolver, blocks: Blocks) -> bool:
+    """Whether boxes are what is joined or exchanges."""
+    if isinstance(solver, Exchange):
+        return solver.group >= blocks.largest
+    return solver is None or isinstance(solver, Merging)
 
 
 def block_factors(
@@ -176,7 +185,9 @@ def block_factors(
     """The system's factors on the devices of all processes; None if they belong on the hosts."""
     if not _everywhere(processes.number()):
         return None
-    begun, plan = processes.sent_bytes(), _planned(system, sigma, solver)
+    begun = processes.sent_bytes()
+    with processes.in_unison("device"), refusals_with_remedy():
+        plan = _planned(system, sigma, solver)
     if processes.largest("device", float(plan is None)):
         return None
     assert plan is not None
@@ -186,12 +197,14 @@ def block_factors(
     distinct = distinct_members(plan.order, [one if i == leaf else None for i in stages])
     sizes = plan.order.stages[leaf].sizes
     maps = 8 * sum(sizes.taken) * sum(sizes.given)
-    choice = Choice(Merging())
-    if solver is None:
-        choice = chosen(plan.order, distinct, maps, False, right_sides, len(plan.blocks.counts))
-    _check_memory(plan.order, distinct, maps, choice.first)
+    choice = Choice(replace(solver, group=1) if isinstance(solver, Exchange) else Merging())
+    with on_the_cpu(True):
+        if solver is None:
+            axes = len(plan.blocks.counts)
+            choice = chosen(plan.order, distinct, maps, False, right_sides, axes)
+        _check_memory(plan.order, distinct, maps, choice.first)
     widths = tuple(draw.columns for draw in space.draws)
-    with processes.in_unison("maps and joins"), on_the_cpu(False):
+    with processes.in_unison("maps and joins"), refusals_with_remedy(), on_the_cpu(False):
         cells = plan.blocks.cells(me)
         statements, ports = stated(system, space, cells), PortRows(plan.rows, *own.masks)
         ready = ahead(_solving, own, widths, statements, data_shapes(system), ports)
@@ -213,11 +226,12 @@ def block_factors(
         progress(system.cells.count, system.cells.count, 1.0)
     kept = own.bytes + sum(x.nbytes for x in leaves) + joined.bytes
     kept, sent = processes.total("tally", np.array([kept, processes.sent_bytes() - begun]))
-    note = f"about {gib(int(own.bytes))} on the device of process 0" if solver is None else ""
+    first = int(processes.agreed("bytes", own.bytes))
+    note = f"about {gib(first)} on the device of process 0" if solver is None else ""
     return DeviceBlocks(
         system, (space,), 0, "; ".join(filter(None, (note, choice.note(joined.solver)))), 1.0,
-        own, statements, ports.given, leaves, merged, condition, cells, joined, int(kept),
-        int(sent),
+        own, statements, ports.given, leaves, merged, condition, cells, joined,
+        plan.blocks.largest, int(kept), int(sent),
     )  # fmt: skip
 
 
@@ -231,10 +245,7 @@ def _check_memory(
         require(
             needed,
             f"joining what {order.count} processes have on their devices by {solver.name}",
-            lambda free: (
-                f"use fewer subdomains or features, a lower trace_degree, "
-                f"{enough(order, distinct, maps, solver, (), free)}"
-            ),
+            "use fewer subdomains or features, or a lower trace_degree",
             beside,
         )
 
@@ -245,17 +256,21 @@ class DeviceBlocks(DeviceFactors):
 
     cells   of this process, in the order of its grid
     joined  all boxes
+    most    cells of the largest one
     kept    bytes of all processes
     """
 
     cells: np.ndarray
     joined: Whole | Exchanged
+    most: int
     kept: int
     to_join: int
 
     @property
     def solver(self) -> Merging | Exchange:
-        return self.joined.solver
+        """As it is said of cells."""
+        solver = self.joined.solver
+        return replace(solver, group=self.most) if isinstance(solver, Exchange) else solver
 
     @property
     def bytes(self) -> int:
@@ -266,30 +281,41 @@ class DeviceBlocks(DeviceFactors):
         return self.to_join
 
     def _fitted(self, h: Sequence[Array], progress: Progress | None = None) -> Fitted:
-        """By as many corrections as on a single device."""
+        """By at most as many corrections as on a single device; what a device has no room for
+        is said by all."""
         maps = self.leaves.T, self.given, self.merged
         with on_the_cpu(False):
-            own = self._there(h)
-            y, c = begun(self.statements, own, self.given, self.leaves, self.widths)
-            x, beyond = jnp.zeros(self.grid.taken.shape), np.zeros(len(self.grid.rim.given))
+            with processes.in_unison("up"), refusals_with_remedy():
+                own = self._there(h)
+                y, c = begun(self.statements, own, self.given, self.leaves, self.widths)
+                x, beyond = jnp.zeros(self.grid.taken.shape), np.zeros(len(self.grid.rim.given))
+                passing, out, _ = risen(*maps, c, x, jax.device_put(beyond), self.grid)
+                into = np.asarray(out)
             found: SolverResult | None = None
             for _ in range(PASSES):
-                passing, out, _ = risen(*maps, c, x, jax.device_put(beyond), self.grid)
-                into, result = self._between(np.asarray(out), progress)
+                into, result = self._between(into, progress)
                 found = found or result
                 x, rim, size = fallen(self.merged, passing, x, jax.device_put(into), self.grid)
                 beyond = self._beyond(np.asarray(rim))
-                if result.stop in CUT_OFF:
+                passing, out, missed = risen(*maps, c, x, jax.device_put(beyond), self.grid)
+                into, missed, size = jax.device_get((out, missed, size))
+                missed, size = processes.total("exchange", np.array([missed, size]))
+                error = math.sqrt(missed / size) if size > 0 else 0.0
+                if error <= self._enough or result.stop in CUT_OFF:
                     break
-            _, _, missed = risen(*maps, c, x, jax.device_put(beyond), self.grid)
-            y, squares = finished(self.statements, own, self.leaves, y, x, self.widths)
-            y, squares, missed, size = jax.device_get((y, squares, missed, size))
-        missed, size = processes.total("exchange", np.array([missed, size]))
+            with processes.in_unison("down"), refusals_with_remedy():
+                fitted = finished(self.statements, own, self.leaves, y, x, self.widths)
+                y, squares = jax.device_get(fitted)
         rows = np.zeros((self.system.cells.count, y.shape[1]))
         rows[self.cells] = y
         assert found is not None
-        error = math.sqrt(missed / size) if size > 0 else 0.0
         return self._unknowns(rows), squares, replace(found, residual_norm=error)
+
+    @property
+    def _enough(self) -> float:
+        """Relative residual of the exchange of all cells that is not corrected."""
+        solver = self.joined.solver
+        return max(EXACT, 10 * solver.tolerance) if isinstance(solver, Exchange) else EXACT
 
     @property
     def _leaf(self) -> int:

@@ -89,7 +89,7 @@ def map_cells(statements: tuple[Statement, ...], ports: PortRows, widths: Widths
     B = jnp.concatenate([own.rows.T @ own.lifted for own in ports.rows], axis=1)
     out = jnp.concatenate([own.out for own in ports.rows])
     G = jnp.einsum("jp,prs->jrs", ports.beyond, grams)
-    for statement in statements:
+    for statement in (own for own in statements if any(own.tables)):
         G = _added(G, statement.members, _gram(statement, widths))
     L = jnp.linalg.cholesky(G)
     size = jnp.diagonal(L, axis1=1, axis2=2)

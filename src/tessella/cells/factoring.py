@@ -33,6 +33,7 @@ from tessella.cells.unknowns import projected
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes
+from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import require
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.slabs import TIME
@@ -153,7 +154,8 @@ def _chosen(
     system: CellSystem, plan: Order, distinct: Sequence[Distinct], maps: int, right_sides: int
 ) -> Choice:
     bound, dimension = bool(system.sums), system.problem.domain.dimension
-    return chosen(plan, distinct, maps, bound, right_sides, dimension)
+    with on_the_cpu(True):  # whose memory is asked for
+        return chosen(plan, distinct, maps, bound, right_sides, dimension)
 
 
 def _in_waves(system: CellSystem) -> bool:
@@ -180,7 +182,7 @@ def _check_memory(
         others = enough(plan, distinct, maps, solver, made, free)
         return f"use fewer subdomains or features, a lower trace_degree, {others}"
 
-    with processes.in_unison("memory"):
+    with processes.in_unison("memory"), on_the_cpu(True):
         require(
             needed,
             f"mapping {len(kinds):,} distinct subdomains of {columns:,} columns and joining "

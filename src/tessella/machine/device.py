@@ -107,6 +107,21 @@ def visible_gpus(devices: Path = Path("/dev")) -> list[str]:
     return sorted(x.name for x in devices.glob("nvidia[0-9]*"))
 
 
+def named_gpus(names: list[str], devices: Path = Path("/dev")) -> str:
+    """What to call those of a process. A single one may be another one than that of the same name
+    elsewhere on the machine, if only its own file may be opened."""
+    files = sorted(devices.glob("nvidia[0-9]*")) if len(names) == 1 else []
+    return ",".join([*names, *(file.name for file in files if _opens(file))])
+
+
+def _opens(file: Path) -> bool:
+    try:
+        os.close(os.open(file, os.O_RDONLY | os.O_NONBLOCK))
+    except OSError:
+        return False
+    return True
+
+
 def take_gpu(place: int, number: int, count: int) -> None:
     """Of so many GPUs, use the one that is due to this of so many processes that see the same ones;
     of one that several use each takes its part of the memory. What was set by hand stays, and it is

@@ -25,7 +25,7 @@ import numpy as np
 
 from tessella.machine.arrays import Array
 from tessella.machine.clusters import Taking, taking_part
-from tessella.machine.device import take_gpu, visible_gpus
+from tessella.machine.device import named_gpus, take_gpu, visible_gpus
 from tessella.machine.meeting import met
 from tessella.machine.rings import shared
 from tessella.machine.threads import available_cores
@@ -88,7 +88,7 @@ def distributed(
     here = _here()
     _Here.wire.share(shared(own, here if _own_cores(here) else [own], gathered))
     gpus = visible_gpus()
-    take_gpu(*_among(",".join(gpus)), len(gpus))
+    take_gpu(*_among(named_gpus(gpus)), len(gpus))
 
 
 def _address(text: str) -> tuple[str, int]:
