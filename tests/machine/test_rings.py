@@ -48,6 +48,17 @@ def test_half_of_an_empty_ring_is_always_to_be_had():
         ring.take()
 
 
+def test_a_ring_without_messages_begins_anew():
+    """So that little memory is touched again and again."""
+    room = memoryview(bytearray(ROOM + 4096))
+    ring = Ring(room)
+    for k in range(1, 500):
+        assert ring.put([bytes([k % 255]) * 24])
+        assert bytes(ring.first()) == bytes([k % 255]) * 24
+        ring.take()
+    assert not any(room[ROOM + 2 * 32 :])
+
+
 def test_every_two_have_a_ring_each_way():
     room = memoryview(bytearray(3 * 3 * 1024))
     every = [between(room, 3, i) for i in range(3)]

@@ -1,4 +1,4 @@
-"""Short messages between processes of one machine, through memory that they share.
+"""Messages between processes of one machine, through memory that they share.
 
 A socket costs both ends a call of the kernel, and who waits at one has to be woken: some 40
 microseconds of a processor for a message, and as many again until it is read. A ring costs neither.
@@ -22,8 +22,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-SIZE, ALL = 1 << 16, 1 << 25
-"""Bytes of a ring, and of all rings of a machine, at most."""
+SIZE, ALL = 1 << 20, 1 << 29
+"""Bytes of a ring, and of all rings of a machine, at most. Memory is taken as far as messages reach:
+a ring without any begins anew."""
 
 WORD = 8
 """Bytes of a number. Messages begin at multiples, so that their length is never cut."""
@@ -59,9 +60,10 @@ class Ring:
         need, written = _whole(length), numbers[WRITTEN]
         start, free = written % self.size, self.size - (written - numbers[READ])
         rest = self.size - start
-        if need > (free if need <= rest else free - rest):
+        anew = need > rest or (free == self.size and need <= start)
+        if need > (free - rest if anew else free):
             return False
-        if need > rest:
+        if anew:
             numbers[NUMBERS + start // WORD] = SKIPPED
             start, written = 0, written + rest
         numbers[NUMBERS + start // WORD] = length
@@ -156,7 +158,7 @@ class _Memory:
         token = int.from_bytes(os.urandom(7), "little")
         try:
             self._file = os.memfd_create("tessella")
-            os.posix_fallocate(self._file, 0, size + WORD)
+            os.truncate(self._file, size + WORD)
             os.pwrite(self._file, token.to_bytes(WORD, "little"), size)
         except OSError:
             return
