@@ -23,8 +23,8 @@ from typing import NamedTuple
 import numpy as np
 
 SIZE, ALL = 1 << 20, 1 << 29
-"""Bytes of a ring, and of all rings of a machine, at most. Memory is taken as far as messages reach:
-a ring without any begins anew."""
+"""Bytes of a ring, and of all rings of a machine, at most. Memory is taken as far as messages
+reach: a ring without any begins anew."""
 
 WORD = 8
 """Bytes of a number. Messages begin at multiples, so that their length is never cut."""
