@@ -6,7 +6,7 @@ import math
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
@@ -202,10 +202,14 @@ def test_the_laws_of_sets_hold(a, b, c):
 
 @settings(max_examples=40, deadline=None)
 @given(leaf, leaf)
+@example(ts.Ball(x=-0.519, y=0, radius=0.34), ts.Box(x=(-0.3, -0.2), y=(0.25, 0.35)))
 def test_every_boundary_point_of_a_combination_separates_inside_from_outside(a, b):
     a, b = PLANE & a, PLANE & b
     for shape in (a | b, PLANE - a - b):
         points, normals = whole_boundary(shape, 33)
+        gaps = np.abs([a.signed_distance(points), b.signed_distance(points)])
+        clear = ((gaps < 1e-12) | (gaps > 2e-5)).all(axis=0)  # no corner within a step
+        points, normals = points[clear], normals[clear]
         assert np.all(shape.signed_distance(points - 1e-5 * normals) < 0)
         assert np.all(shape.signed_distance(points + 1e-5 * normals) > 0)
 
