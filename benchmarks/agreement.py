@@ -20,7 +20,7 @@ import tessella as ts
 from benchmarks.harness import save, table
 from benchmarks.scaling import problem
 from tessella.accuracy import tuning
-from tessella.cells import device
+from tessella.cells.device import factors as device
 from tessella.machine import processes
 from tessella.machine.launch import launch
 

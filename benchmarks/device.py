@@ -24,13 +24,13 @@ from benchmarks.peers.score import time_to
 from benchmarks.peers.tables import curve
 from benchmarks.solvers import RICH
 from benchmarks.waves_problems import gaussian
-from tessella.cells import device
-from tessella.cells.basis import on_cells
-from tessella.cells.jumps import jumps
-from tessella.cells.slots import inside
-from tessella.cells.system import cell_system
-from tessella.cells.tiled import cells_of, spaces
-from tessella.cells.unknowns import Unknowns
+from tessella.cells.boxes.basis import on_cells
+from tessella.cells.boxes.slots import inside
+from tessella.cells.device import factors as device
+from tessella.cells.maps.jumps import jumps
+from tessella.cells.maps.unknowns import Unknowns
+from tessella.cells.system.system import cell_system
+from tessella.cells.system.tiled import cells_of, spaces
 from tessella.geometry.lattice import gridded
 from tessella.linalg.block_matrix import BlockMatrix
 from tessella.linalg.iterative.iteration import checked

@@ -15,7 +15,7 @@ from benchmarks.harness import RESULTS, in_fresh_process, save, table
 from benchmarks.peers import problems
 from benchmarks.peers.score import normalised_l1
 from tessella.cells.factoring import factor_cells
-from tessella.cells.system import cell_system
+from tessella.cells.system.system import cell_system
 from tessella.machine.memory import peak_mib
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.factored import Watching

@@ -9,12 +9,12 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import in_fresh_process, save, table
-from tessella.cells.basis import CellBasis
+from tessella.cells.boxes.basis import CellBasis
 from tessella.cells.factoring import factor_cells
 from tessella.cells.factors import CellFactors
-from tessella.cells.merging import Merged
+from tessella.cells.joins.merging import Merged
 from tessella.cells.solvers import Merging
-from tessella.cells.system import cell_system
+from tessella.cells.system.system import cell_system
 from tessella.machine.device import on_the_cpu
 from tessella.overlap.basis import Basis
 from tessella.overlap.system import assemble

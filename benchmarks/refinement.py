@@ -12,7 +12,7 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
-from tessella.cells.shelf import Shelf
+from tessella.cells.maps.shelf import Shelf
 from tessella.problem.normal_form import apply_to_function
 from tessella.solving.tolerance import solve_to
 

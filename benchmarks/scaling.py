@@ -18,15 +18,15 @@ import numpy as np
 
 import tessella as ts
 from benchmarks.harness import save, table
-from tessella.cells.budget import expected
 from tessella.cells.factors import CellFactors
-from tessella.cells.front import front_of
-from tessella.cells.joining import Order
-from tessella.cells.merging import Merged
+from tessella.cells.joins.budget import expected
+from tessella.cells.joins.merging import Merged
+from tessella.cells.joins.together import Teams
+from tessella.cells.joins.traffic import exchange_traffic, traffic
+from tessella.cells.order.front import front_of
+from tessella.cells.order.order import Order
+from tessella.cells.order.stage import Stage
 from tessella.cells.solvers import Exchange
-from tessella.cells.stage import Stage
-from tessella.cells.together import Teams
-from tessella.cells.traffic import exchange_traffic, traffic
 from tessella.machine import processes
 from tessella.machine.launch import launch
 from tessella.machine.memory import limited, peak_mib

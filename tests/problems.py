@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import tessella as ts
-from tessella.cells.basis import default_features
+from tessella.cells.boxes.basis import default_features
 from tessella.geometry.functions import derivatives
 from tessella.problem.normal_form import apply_to_function
 

@@ -31,6 +31,14 @@ FOLDERS = [
 ]
 """From the ground up: each imports only from those before it."""
 
+SHELVES = {
+    "cells": [
+        "solvers", "cut", "cell", "boxes", "order", "system", "maps", "joins", "factored", "device",
+        "factors", "applied", "kept", "factoring",
+    ],
+}  # fmt: skip
+"""The same inside a folder of folders."""
+
 DOORS = {("solution", "gallery"), ("solution", "solving"), ("gallery", "networks")}
 """Opened inside a function only: a file's problem by its name, its factors, and networks when one
 is trained."""
@@ -98,6 +106,18 @@ def test_imports_point_only_to_folders_below(path):
         )
 
 
+@pytest.mark.parametrize(("folder", "shelves"), SHELVES.items())
+def test_imports_inside_a_folder_point_only_to_its_folders_below(folder, shelves):
+    def shelf(module):
+        return shelves.index(module.split(".")[1])
+
+    for path in (path for path in (ROOT / folder).rglob("*.py") if path.parent != ROOT):
+        if module_name(path) == folder:
+            continue
+        for other in (other for other in imported(path) if other.startswith(f"{folder}.")):
+            assert shelf(other) <= shelf(module_name(path)), f"{module_name(path)} imports {other}"
+
+
 @pytest.mark.parametrize("path", FILES, ids=module_name)
 def test_only_the_named_doors_lead_forward_inside_functions(path):
     own = room(module_name(path))
@@ -121,9 +141,8 @@ def test_linear_algebra_knows_nothing_of_equations():
 
 
 def test_every_folder_says_what_it_holds():
-    for folder in FOLDERS:
-        if (ROOT / folder).is_dir():
-            assert ast.get_docstring(parsed(ROOT / folder / "__init__.py")), folder
+    for folder in {path.parent for path in FILES} - {ROOT}:
+        assert ast.get_docstring(parsed(folder / "__init__.py")), folder
 
 
 def test_there_are_no_star_imports_and_no_utils():

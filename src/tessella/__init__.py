@@ -15,8 +15,8 @@ if _jax.dtypes.canonicalize_dtype("float64") != "float64":
     raise ImportError("tessella needs float64, but JAX refuses it: unset JAX_ENABLE_X64=0")
 
 from tessella import gallery
-from tessella.cells.basis import CellBasis
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.basis import CellBasis
+from tessella.cells.boxes.tiling import Tiling
 from tessella.features.enrichment import Corner, Enrichment
 from tessella.features.random_features import Activation, RandomFeatures
 from tessella.geometry.box import Box

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tessella.cells.blocks import Blocks
+from tessella.cells.device.boxes import Blocks
 
 
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=3), st.integers(1, 3), st.data())

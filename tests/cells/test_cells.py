@@ -9,13 +9,14 @@ import pytest
 
 import tessella as ts
 from problems import PAST, PLANE, SMOOTH, stated, waves
-from tessella.cells import singles, slots
-from tessella.cells.basis import default_features
-from tessella.cells.draw import DRAWS, Slot, drawn, unfiltered
+from tessella.cells.boxes import slots
+from tessella.cells.boxes.basis import default_features
+from tessella.cells.boxes.tree import WHOLE
+from tessella.cells.cell.draw import DRAWS, Slot, drawn, unfiltered
 from tessella.cells.factoring import factor_cells
-from tessella.cells.family import Family
-from tessella.cells.system import cell_system
-from tessella.cells.tree import WHOLE
+from tessella.cells.maps import singles
+from tessella.cells.maps.family import Family
+from tessella.cells.system.system import cell_system
 from tessella.geometry.functions import derivatives
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.factored import Watching

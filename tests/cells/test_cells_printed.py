@@ -6,10 +6,10 @@ import pytest
 
 import tessella as ts
 from problems import PLANE, SMOOTH
-from tessella.cells import basis, tiling
+from tessella.cells.boxes import basis, tiling
 from tessella.cells.factoring import factor_cells
 from tessella.cells.solvers import Exchange, Merging
-from tessella.cells.system import cell_system
+from tessella.cells.system.system import cell_system
 
 
 @pytest.mark.parametrize("module", [tiling, basis])

@@ -8,9 +8,10 @@ import pytest
 
 import tessella as ts
 from problems import PLANE, SMOOTH
-from tessella.cells import choosing, factoring
-from tessella.cells.exchanged import Exchanged
-from tessella.cells.leaves import map_bytes
+from tessella.cells import factoring
+from tessella.cells.joins import choosing
+from tessella.cells.joins.exchanged import Exchanged
+from tessella.cells.maps.leaves import map_bytes
 from tessella.cells.solvers import ROUNDING, Exchange, Merging
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.factored import Watching

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.cells.cutting import (
+from tessella.cells.cut.cutting import (
     CUT,
     OUTSIDE,
     WHOLE,

@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells import device, device_maps
-from tessella.cells.basis import default_features
-from tessella.cells.device import DeviceFactors
-from tessella.cells.device_merging import inverted
+from tessella.cells.boxes.basis import default_features
+from tessella.cells.device import factors as device
+from tessella.cells.device import maps as device_maps
+from tessella.cells.device.factors import DeviceFactors
+from tessella.cells.device.merging import inverted
 from tessella.cells.factoring import factor_cells
 from tessella.cells.factors import CellFactors
 from tessella.cells.solvers import Exchange
-from tessella.cells.system import cell_system
+from tessella.cells.system.system import cell_system
 from tessella.machine.stopwatch import Stopwatch
 from tessella.overlap.factored import Watching
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells.exchange import exchange
-from tessella.cells.groups import orders_along
+from tessella.cells.cell.exchange import exchange
+from tessella.cells.cell.groups import orders_along
 
 COUPLINGS = ["overlap", "interfaces"]
 LINE = ts.Divided(ts.Box(x=(0, 1)), left=ts.Box(x=(0, 0.4)))

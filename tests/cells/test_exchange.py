@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.cells.exchange import exchange
-from tessella.cells.groups import orders_along
+from tessella.cells.cell.exchange import exchange
+from tessella.cells.cell.groups import orders_along
 
 u, v, p = ts.Field("u"), ts.Field("v"), ts.Field("p")
 D, LAPLACE = ts.D, ts.Laplacian()

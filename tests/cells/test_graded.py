@@ -8,12 +8,12 @@ import pytest
 
 import tessella as ts
 from problems import EXACT, PLANE, SMOOTH, SQUARE, bowl, on, stated, waves
-from tessella.cells.basis import default_features
-from tessella.cells.draw import DRAWS
+from tessella.cells.boxes.basis import default_features
+from tessella.cells.cell.draw import DRAWS
 from tessella.cells.factoring import factor_cells
-from tessella.cells.shelf import Shelf
+from tessella.cells.maps.shelf import Shelf
 from tessella.cells.solvers import Exchange, Merging
-from tessella.cells.system import cell_system
+from tessella.cells.system.system import cell_system
 from tessella.linalg.rrqr import RRQR
 from tessella.solving.algorithm import run
 from tessella.solving.ways import Parts

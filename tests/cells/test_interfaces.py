@@ -8,11 +8,12 @@ import pytest
 
 import tessella as ts
 from problems import EXACT, PLANE, SMOOTH, SQUARE, slope, stated, waves
-from tessella.cells import choosing, kinds
-from tessella.cells.basis import default_features
-from tessella.cells.faces import face_modes
+from tessella.cells.boxes.basis import default_features
+from tessella.cells.boxes.faces import face_modes
+from tessella.cells.joins import choosing
 from tessella.cells.solvers import Exchange
-from tessella.cells.system import cell_system
+from tessella.cells.system import kinds
+from tessella.cells.system.system import cell_system
 from tessella.geometry.gauss import gauss
 from tessella.solution.report import Report
 

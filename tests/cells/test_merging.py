@@ -10,20 +10,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.cells import budget, choosing, exchanged
-from tessella.cells import joins as module
-from tessella.cells.exchanged import exchange
-from tessella.cells.front import Front
-from tessella.cells.halving import owners
-from tessella.cells.joins import Climb
-from tessella.cells.joints import Joints
-from tessella.cells.maps import Maps, Sharing, distinct_members
-from tessella.cells.merging import merge
-from tessella.cells.ordering import order
-from tessella.cells.shelf import Shelf
+from tessella.cells.joins import budget, choosing, exchanged
+from tessella.cells.joins import join as module
+from tessella.cells.joins.exchanged import exchange
+from tessella.cells.joins.join import Climb
+from tessella.cells.joins.merging import merge
+from tessella.cells.maps.maps import Maps, Sharing, distinct_members
+from tessella.cells.maps.shelf import Shelf
+from tessella.cells.order.found import order
+from tessella.cells.order.front import Front
+from tessella.cells.order.halving import owners
+from tessella.cells.order.joints import Joints
+from tessella.cells.order.stage import Sizes, evenly
 from tessella.cells.solvers import Exchange, Merging
-from tessella.cells.stage import Sizes, evenly
-from tessella.cells.tiled import corners
+from tessella.cells.system.tiled import corners
 from tessella.linalg.iterative.iteration import Stop
 from tessella.machine import processes, threads
 

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import ellipe
 
 import tessella as ts
-from tessella.cells.patches import boundary_rule
+from tessella.cells.cut.patches import boundary_rule
 
 SQUARE = ts.Box(x=(-1, 1), y=(-1, 1))
 BALL = ts.Ball(x=0, y=0, z=0, radius=2)

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tessella as ts
-from tessella.cells.tiling import DEEPEST, SMALLEST
-from tessella.cells.tree import WHOLE, Roots, balanced, leaves, middle, parts
+from tessella.cells.boxes.tiling import DEEPEST, SMALLEST
+from tessella.cells.boxes.tree import WHOLE, Roots, balanced, leaves, middle, parts
 
 PLANE = ts.Box(x=(0, 2), y=(-1, 1))
 

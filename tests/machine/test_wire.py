@@ -11,8 +11,8 @@ from contextlib import contextmanager
 import numpy as np
 import pytest
 
-from tessella.cells.joints import Joints
-from tessella.cells.ordering import order
+from tessella.cells.order.found import order
+from tessella.cells.order.joints import Joints
 from tessella.machine import processes
 from tessella.machine.launch import launch
 from tessella.machine.meeting import _received, met

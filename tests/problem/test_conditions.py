@@ -8,7 +8,7 @@ import tessella as ts
 from tessella.accuracy.defects import defects, loss
 from tessella.accuracy.held_out import held_out
 from tessella.cells.factoring import factor_cells
-from tessella.cells.system import cell_system
+from tessella.cells.system.system import cell_system
 from tessella.linalg.partial_sums import FANOUT, add_dense_rows, partial_sums
 from tessella.linalg.solvers import by_name
 from tessella.overlap.points import Rows

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 import tessella as ts
 from tessella.accuracy.held_out import Repeated
-from tessella.cells.draw import placed
+from tessella.cells.cell.draw import placed
 from tessella.geometry.gauss import gauss
 from tessella.geometry.lattice import gridded
 from tessella.solution import superposition

@@ -10,8 +10,8 @@ import pytest
 import tessella as ts
 from tessella.accuracy import estimate
 from tessella.cells.factors import CellFactors
-from tessella.cells.later import later
-from tessella.cells.system import cell_system
+from tessella.cells.system.later import later
+from tessella.cells.system.system import cell_system
 from tessella.problem.slabs import slab_problem, until
 from tessella.solution.marched import Slab
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA

@@ -17,12 +17,17 @@ import pytest
 
 import tessella as ts
 from tessella.accuracy import tuning
-from tessella.cells import choosing, device, device_blocks, factoring, joins, leaves
-from tessella.cells.device_blocks import DeviceBlocks, block_factors
+from tessella.cells import factoring
+from tessella.cells.device import factors as device
+from tessella.cells.device import shared as device_blocks
+from tessella.cells.device.shared import DeviceBlocks, block_factors
 from tessella.cells.factors import CellFactors
-from tessella.cells.front import Front
+from tessella.cells.joins import choosing
+from tessella.cells.joins import join as joins
+from tessella.cells.joins.traffic import exchange_traffic, traffic
+from tessella.cells.maps import leaves
+from tessella.cells.order.front import Front
 from tessella.cells.solvers import Exchange
-from tessella.cells.traffic import exchange_traffic, traffic
 from tessella.machine import archive, processes
 from tessella.machine.launch import launch
 from tessella.machine.memory import limited

@@ -15,8 +15,8 @@ from typing import NamedTuple
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.cells.sizes import operator_sizes
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.tiling import Tiling
+from tessella.cells.cell.sizes import operator_sizes
 from tessella.geometry.box import Box
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows

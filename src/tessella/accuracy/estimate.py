@@ -28,7 +28,7 @@ import numpy as np
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import Defect, balanced, defects, in_cells, loss
 from tessella.accuracy.held_out import SEED, corners, held_out, on_edges, sampler
-from tessella.cells.sizes import operator_sizes
+from tessella.cells.cell.sizes import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
 from tessella.problem.conditions import Condition, IntegralCondition

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.tiling import Tiling
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain, Surface
 from tessella.machine.arrays import Array

@@ -8,7 +8,7 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.accuracy.scales import SEED, lines_along, spectrum, total_degree
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.tiling import Tiling
 from tessella.machine.arrays import Array
 from tessella.solution.solution import Solution
 

@@ -11,11 +11,11 @@ from dataclasses import replace
 
 import numpy as np
 
+from tessella.cells.cell.rows import Asked
+from tessella.cells.cell.sizes import monomial
 from tessella.cells.factors import CellFactors
-from tessella.cells.maps import times_all
-from tessella.cells.pivoted import Pivoted, divided
-from tessella.cells.rows import Asked
-from tessella.cells.sizes import monomial
+from tessella.cells.maps.maps import times_all
+from tessella.cells.maps.pivoted import Pivoted, divided
 from tessella.machine.arrays import Array
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.operators import Operator

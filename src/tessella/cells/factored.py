@@ -10,12 +10,12 @@ from typing import Any, Self
 
 import numpy as np
 
-from tessella.cells.basis import AnyCellBasis
-from tessella.cells.later import later
+from tessella.cells.boxes.basis import AnyCellBasis
+from tessella.cells.cell.space import Space
+from tessella.cells.maps.unknowns import Unknowns
 from tessella.cells.solvers import Exchange, Merging
-from tessella.cells.space import Space
-from tessella.cells.system import CellSystem, retuned
-from tessella.cells.unknowns import Unknowns
+from tessella.cells.system.later import later
+from tessella.cells.system.system import CellSystem, retuned
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.overlap.basis import AnyBasis

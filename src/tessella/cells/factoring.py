@@ -8,28 +8,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from tessella.cells.budget import enough, joining_bytes
-from tessella.cells.choosing import MANY, Choice, chosen
-from tessella.cells.device import DeviceFactors, device_factors
-from tessella.cells.device_blocks import block_factors
-from tessella.cells.exchanged import Exchanged
+from tessella.cells.cell.space import Space
+from tessella.cells.device.factors import DeviceFactors, device_factors
+from tessella.cells.device.shared import block_factors
 from tessella.cells.factored import MAGNIFIED
 from tessella.cells.factors import CellFactors
-from tessella.cells.front import front_of
-from tessella.cells.joining import Order
-from tessella.cells.joins import Climb
-from tessella.cells.kinds import Kind, find_kinds
-from tessella.cells.leaves import Known, Mapped, factor_bytes, map_bytes, map_kinds
-from tessella.cells.maps import Distinct, distinct_members
-from tessella.cells.merging import Merged
-from tessella.cells.shares import Tally, shared_units
-from tessella.cells.shelf import Shelf
-from tessella.cells.singles import Singles, check_finite
+from tessella.cells.joins.budget import enough, joining_bytes
+from tessella.cells.joins.choosing import MANY, Choice, chosen
+from tessella.cells.joins.exchanged import Exchanged
+from tessella.cells.joins.join import Climb
+from tessella.cells.joins.merging import Merged
+from tessella.cells.maps.leaves import Known, Mapped, factor_bytes, map_bytes, map_kinds
+from tessella.cells.maps.maps import Distinct, distinct_members
+from tessella.cells.maps.shares import Tally, shared_units
+from tessella.cells.maps.shelf import Shelf
+from tessella.cells.maps.singles import Singles, check_finite
+from tessella.cells.maps.unknowns import projected
+from tessella.cells.order.front import front_of
+from tessella.cells.order.order import Order
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver, Exchange, Merging
-from tessella.cells.space import Space
-from tessella.cells.system import CellSystem, retuned
-from tessella.cells.tiled import spaces
-from tessella.cells.unknowns import projected
+from tessella.cells.system.kinds import Kind, find_kinds
+from tessella.cells.system.system import CellSystem, retuned
+from tessella.cells.system.tiled import spaces
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes

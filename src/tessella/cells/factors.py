@@ -8,17 +8,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tessella.cells.exchanged import Exchanged
 from tessella.cells.factored import FactoredCells
-from tessella.cells.family import Family
-from tessella.cells.jumps import jumps
-from tessella.cells.kinds import Kind
-from tessella.cells.leaves import Mapped
-from tessella.cells.merging import Merged
-from tessella.cells.pivoted import Pivoted
-from tessella.cells.shares import Tally
+from tessella.cells.joins.exchanged import Exchanged
+from tessella.cells.joins.merging import Merged
+from tessella.cells.maps.family import Family
+from tessella.cells.maps.jumps import jumps
+from tessella.cells.maps.leaves import Mapped
+from tessella.cells.maps.pivoted import Pivoted
+from tessella.cells.maps.shares import Tally
+from tessella.cells.maps.unknowns import Unknowns, projected
 from tessella.cells.solvers import Exchange, Merging
-from tessella.cells.unknowns import Unknowns, projected
+from tessella.cells.system.kinds import Kind
 from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.machine import processes
 from tessella.machine.arrays import Array

@@ -8,27 +8,27 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tessella.cells.basis import CellBasis
-from tessella.cells.draw import Draw, Features, Slot
-from tessella.cells.exchanged import Exchanged
+from tessella.cells.boxes.basis import CellBasis
+from tessella.cells.boxes.tiling import Tiling
+from tessella.cells.cell.draw import Draw, Features, Slot
+from tessella.cells.cell.rows import Asked
+from tessella.cells.cell.space import Space
 from tessella.cells.factors import CellFactors
-from tessella.cells.family import Family
-from tessella.cells.joining import Order
-from tessella.cells.joins import Join
-from tessella.cells.kinds import Kind
-from tessella.cells.leaves import Mapped
-from tessella.cells.maps import Distinct, Maps, Sharing
-from tessella.cells.measured import Sum
-from tessella.cells.merging import Merged
-from tessella.cells.pivoted import Fit, Pivoted
-from tessella.cells.rows import Asked
-from tessella.cells.shares import Tally
+from tessella.cells.joins.exchanged import Exchanged
+from tessella.cells.joins.join import Join
+from tessella.cells.joins.merging import Merged
+from tessella.cells.joins.whole import Whole
+from tessella.cells.maps.family import Family
+from tessella.cells.maps.leaves import Mapped
+from tessella.cells.maps.maps import Distinct, Maps, Sharing
+from tessella.cells.maps.pivoted import Fit, Pivoted
+from tessella.cells.maps.shares import Tally
+from tessella.cells.order.order import Order
+from tessella.cells.order.stage import Sizes, Stage
 from tessella.cells.solvers import Exchange
-from tessella.cells.space import Space
-from tessella.cells.stage import Sizes, Stage
-from tessella.cells.system import CellSystem
-from tessella.cells.tiling import Tiling
-from tessella.cells.whole import Whole
+from tessella.cells.system.kinds import Kind
+from tessella.cells.system.measured import Sum
+from tessella.cells.system.system import CellSystem
 from tessella.features.random_features import Layer
 from tessella.linalg.lapack import Reflections
 from tessella.machine.arrays import Array

@@ -10,7 +10,7 @@ from numbers import Real
 from pathlib import Path
 from typing import Any, TypeVar
 
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.tiling import Tiling
 from tessella.features.enrichment import Enrichment
 from tessella.features.random_features import RandomFeatures
 from tessella.gallery.preset import TRAINED, Preset, PresetMethod, TrainedMethod

@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from tessella.cells.basis import default_features
+from tessella.cells.boxes.basis import default_features
+from tessella.cells.boxes.tiling import Cuts
 from tessella.cells.solvers import CELL_SOLVERS
-from tessella.cells.tiling import Cuts
 from tessella.features.enrichment import Enrichment
 from tessella.geometry.functions import Function
 from tessella.linalg.solvers import SOLVERS

@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Sequence
 
-from tessella.cells.tiling import Cuts
+from tessella.cells.boxes.tiling import Cuts
 from tessella.gallery.entry import Entry
 from tessella.gallery.preset import Preset, fixed, side_by_side
 from tessella.geometry.functions import Function

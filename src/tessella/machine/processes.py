@@ -1,6 +1,6 @@
 """Several processes that run the same script, and what they tell each other.
 
-All of them do the same in the same order. What is large is shared out (`cells/joining`,
+All of them do the same in the same order. What is large is shared out (`cells/order/order`,
 `overlap/shares`), and what one of them knows and all must know is exchanged here. Alone, every
 function answers at once.
 """

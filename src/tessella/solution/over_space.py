@@ -6,9 +6,9 @@ import math
 
 import numpy as np
 
-from tessella.cells.basis import CellBasis
-from tessella.cells.shaped import integral_points
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.basis import CellBasis
+from tessella.cells.boxes.tiling import Tiling
+from tessella.cells.system.shaped import integral_points
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.box import Box
 from tessella.geometry.domain import Domain

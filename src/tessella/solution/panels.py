@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tessella.cells.faces import interior_faces
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.faces import interior_faces
+from tessella.cells.boxes.tiling import Tiling
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided

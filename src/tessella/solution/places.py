@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tessella.cells.patches import boundary_rule
+from tessella.cells.cut.patches import boundary_rule
 from tessella.geometry.box import Box
 from tessella.geometry.domain import PROBE, Domain, join
 from tessella.machine.arrays import Array

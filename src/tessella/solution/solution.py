@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tessella.cells.basis import on_cells
-from tessella.cells.shaped import integral_points
+from tessella.cells.boxes.basis import on_cells
+from tessella.cells.system.shaped import integral_points
 from tessella.geometry.box import Box
 from tessella.geometry.domain import real_numbers
 from tessella.geometry.functions import Orders

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tessella.cells.basis import CellBasis
-from tessella.cells.tiling import DEEPEST, Tiling
+from tessella.cells.boxes.basis import CellBasis
+from tessella.cells.boxes.tiling import DEEPEST, Tiling
 from tessella.features.enrichment import Enrichment
 from tessella.features.polynomials import LEGENDRE
 from tessella.features.random_features import ACTIVATIONS, Activation, Layer, RandomFeatures

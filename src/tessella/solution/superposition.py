@@ -12,7 +12,7 @@ from typing import NamedTuple, TypeGuard
 
 import numpy as np
 
-from tessella.cells.basis import CellBasis
+from tessella.cells.boxes.basis import CellBasis
 from tessella.features.random_features import Layer, shallow_derivatives
 from tessella.geometry.functions import Orders
 from tessella.geometry.lattice import Gridded

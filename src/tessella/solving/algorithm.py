@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from tessella.accuracy.estimate import disagreement, judge, spreads
-from tessella.cells.shelf import Shelf
+from tessella.cells.maps.shelf import Shelf
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.arrays import Array
 from tessella.machine.memory import device_name, peak_mib, refusals_with_remedy

@@ -20,10 +20,10 @@ import numpy as np
 
 from tessella.accuracy import tuning
 from tessella.cells.applied import Applied
-from tessella.cells.basis import on_cells
+from tessella.cells.boxes.basis import on_cells
+from tessella.cells.cell.sizes import operator_sizes
 from tessella.cells.factors import CellFactors
-from tessella.cells.merging import Merged
-from tessella.cells.sizes import operator_sizes
+from tessella.cells.joins.merging import Merged
 from tessella.linalg.iterative.arnoldi import Ritz, largest
 from tessella.linalg.iterative.iteration import History, Progress
 from tessella.machine import processes

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from tessella.accuracy import tuning
-from tessella.cells.basis import on_cells
+from tessella.cells.boxes.basis import on_cells
 from tessella.geometry.box import Box
 from tessella.geometry.combinations import Extrusion
 from tessella.geometry.divided import Divided

@@ -12,10 +12,10 @@ from typing import Any, Self
 
 import numpy as np
 
-from tessella.cells.basis import CellBasis, default_features, on_cells
-from tessella.cells.fitting import off_regions
+from tessella.cells.boxes.basis import CellBasis, default_features, on_cells
+from tessella.cells.boxes.fitting import off_regions
+from tessella.cells.boxes.tiling import Cuts, Tiling
 from tessella.cells.solvers import CELL_SOLVERS, Exchange, Merging, solver_named
-from tessella.cells.tiling import Cuts, Tiling
 from tessella.features.random_features import Activation, RandomFeatures
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.solvers import SOLVERS, Solver

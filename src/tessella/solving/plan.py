@@ -13,10 +13,10 @@ import numpy as np
 from tessella.accuracy import tuning
 from tessella.accuracy.scales import degrees, layers, total_degree
 from tessella.accuracy.terms import Sizes, Terms, first_terms, more_terms
-from tessella.cells.basis import CellBasis, default_features, on_cells
-from tessella.cells.fitting import off_regions, thick_enough
-from tessella.cells.tiling import Tiling
-from tessella.cells.tree import Cell
+from tessella.cells.boxes.basis import CellBasis, default_features, on_cells
+from tessella.cells.boxes.fitting import off_regions, thick_enough
+from tessella.cells.boxes.tiling import Tiling
+from tessella.cells.boxes.tree import Cell
 from tessella.features.polynomials import Polynomials
 from tessella.features.random_features import RandomFeatures
 from tessella.geometry.box import Box

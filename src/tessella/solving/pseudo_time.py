@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tessella.cells.sizes import operator_sizes
+from tessella.cells.cell.sizes import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.problem.linearised import Around, linearised
 from tessella.problem.operators import Operator, Scaled, Sum

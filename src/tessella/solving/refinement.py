@@ -24,7 +24,7 @@ from tessella.accuracy.estimate import Errors, Judgement, Look, compare, look, o
 from tessella.accuracy.held_out import held_out
 from tessella.accuracy.marking import coarse_axes, split
 from tessella.accuracy.terms import sizes
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.tiling import Tiling
 from tessella.geometry.functions import Orders
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine import processes

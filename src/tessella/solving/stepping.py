@@ -22,7 +22,7 @@ from tessella.accuracy import tuning
 from tessella.accuracy.defects import in_cells
 from tessella.accuracy.marking import coarse_axes, split
 from tessella.accuracy.scales import degrees, total_degree, turning_rate
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.tiling import Tiling
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine import processes
 from tessella.machine.arrays import Array

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from tessella.cells import kept as cells
+from tessella.cells.cell.sizes import operator_sizes
 from tessella.cells.factors import CellFactors
-from tessella.cells.sizes import operator_sizes
 from tessella.features.enrichment import Functions, as_enrichment
 from tessella.features.random_features import Activation
 from tessella.linalg.block_matrix import BlockMatrix, Group, Lookup

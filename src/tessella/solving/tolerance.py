@@ -12,7 +12,7 @@ import numpy as np
 from tessella.accuracy import tuning
 from tessella.accuracy.estimate import disagreement, spreads
 from tessella.accuracy.held_out import held_out
-from tessella.cells.shelf import Shelf
+from tessella.cells.maps.shelf import Shelf
 from tessella.linalg.iterative.iteration import Progress
 from tessella.machine.device import on_the_cpu
 from tessella.machine.memory import peak_mib

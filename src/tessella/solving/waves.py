@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tessella.cells.tiling import Tiling
+from tessella.cells.boxes.tiling import Tiling
 from tessella.features.exponentials import exponentials
 from tessella.features.plane_waves import PlaneWaves, plane_waves
 from tessella.geometry.functions import Orders

@@ -15,12 +15,12 @@ from typing import Any, NamedTuple, Protocol
 import jax
 import numpy as np
 
-from tessella.cells.basis import on_cells
-from tessella.cells.choosing import MANY
+from tessella.cells.boxes.basis import on_cells
 from tessella.cells.factoring import factor_cells
-from tessella.cells.shelf import Shelf
+from tessella.cells.joins.choosing import MANY
+from tessella.cells.maps.shelf import Shelf
 from tessella.cells.solvers import CELL_SOLVERS, AnySolver
-from tessella.cells.system import cell_system
+from tessella.cells.system.system import cell_system
 from tessella.geometry.box import Box
 from tessella.linalg.conditioning import condition_number
 from tessella.linalg.direct.factorisation import Factorisation

@@ -1,0 +1,1 @@
+"""Boxes side by side and the faces between them."""

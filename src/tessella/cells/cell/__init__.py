@@ -1,0 +1,1 @@
+"""One cell: its features, its rows, what it takes and gives."""

@@ -1,0 +1,1 @@
+"""What a boundary leaves of boxes."""

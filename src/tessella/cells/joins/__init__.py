@@ -1,0 +1,1 @@
+"""Cells joined by their maps, merged up a tree or exchanged."""

@@ -1,0 +1,1 @@
+"""Maps of cells: what goes in to what comes out."""
