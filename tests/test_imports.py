@@ -36,6 +36,11 @@ SHELVES = {
         "solvers", "cut", "cell", "boxes", "order", "system", "maps", "joins", "factored", "device",
         "factors", "applied", "kept", "factoring",
     ],
+    "solving": [
+        "bases", "waves", "ways", "algorithm", "method", "doors", "plan", "checkpoint", "places",
+        "nonlinear", "refinement", "tolerance", "stored_factors", "factor", "eigenvalues",
+        "branches", "time", "parameters", "solve", "several",
+    ],
 }  # fmt: skip
 """The same inside a folder of folders."""
 

@@ -13,7 +13,7 @@ from tessella import cli
 from tessella.linalg.iterative.iteration import Iterative
 from tessella.reproduction import Plan, run
 from tessella.solving import ways
-from tessella.solving.walk import Walk
+from tessella.solving.time.walk import Walk
 
 SMALL = ["--set", "subdomains=3", "--set", "features=6", "--set", "omega0=10"]
 FINDINGS = "the report tells what was found until then"

@@ -64,14 +64,14 @@ from tessella.solution.spectrum import Spectrum
 from tessella.solving.branches import branch
 from tessella.solving.eigenvalues import eigs
 from tessella.solving.factor import FactoredProblem, factor
-from tessella.solving.identified import Identified
-from tessella.solving.identify import identify
-from tessella.solving.march import march
 from tessella.solving.method import Method
-from tessella.solving.parametric import Parametric, parametric
+from tessella.solving.parameters.identified import Identified
+from tessella.solving.parameters.identify import identify
+from tessella.solving.parameters.parametric import Parametric, parametric
+from tessella.solving.parameters.smooth import Smooth
 from tessella.solving.several import solutions
-from tessella.solving.smooth import Smooth
 from tessella.solving.solve import solve
+from tessella.solving.time.march import march
 from tessella.version import __version__
 
 _keep_compiled()

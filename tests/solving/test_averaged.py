@@ -7,9 +7,9 @@ from itertools import product
 import numpy as np
 import pytest
 
-import tessella.solving.averaged
-from tessella.solving.averaged import SIZES, averaged
-from tessella.solving.smooth import Part, Smooth
+import tessella.solving.parameters.averaged
+from tessella.solving.parameters.averaged import SIZES, averaged
+from tessella.solving.parameters.smooth import Part, Smooth
 
 ALIKE = [Part("a", Smooth(np.ones(3)), 3)]
 """No wavenumber is higher than another, so that only sizes and occurrence are averaged over."""
@@ -35,7 +35,7 @@ def _by_sums(J: np.ndarray, left: np.ndarray, noises: np.ndarray) -> tuple[np.nd
 
 @pytest.mark.parametrize("known", [True, False])
 def test_averages_are_those_of_the_density(known: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tessella.solving.averaged, "SWEEPS", 600)
+    monkeypatch.setattr(tessella.solving.parameters.averaged, "SWEEPS", 600)
     draw = np.random.default_rng(1)
     J = draw.standard_normal((12, 3))
     left = J @ [0.9, 0.0, -0.6] + 0.5 * draw.standard_normal(12)

@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 import tessella as ts
 from tessella.problem.family import Moved
 from tessella.problem.linearised import Around, linearised
-from tessella.solving.newton import LostError
+from tessella.solving.nonlinear.newton import LostError
 
 LINE = ts.Box(x=(0, 1))
 CELLS = {"subdomains": 4, "features": 20, "coupling": "interfaces"}

@@ -16,7 +16,7 @@ import pytest
 
 import tessella as ts
 from tessella.solving import checkpoint, tolerance
-from tessella.solving.track import Track
+from tessella.solving.time.track import Track
 
 AT = np.random.default_rng(0).random((200, 2))
 CELLS = {"coupling": "interfaces", "features": 30}

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import tessella as ts
-from tessella.solving.newton import FOUND, GIVEN_UP
+from tessella.solving.nonlinear.newton import FOUND, GIVEN_UP
 
 LINE = ts.Box(x=(0, 1))
 CELLS = {"subdomains": 8, "features": 24, "coupling": "interfaces", "estimate": False}

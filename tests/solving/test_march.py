@@ -16,7 +16,7 @@ from tessella.problem.slabs import slab_problem, until
 from tessella.solution.marched import Slab
 from tessella.solving.method import CELL_POINTS, CELL_SIGMA
 from tessella.solving.plan import on_basis
-from tessella.solving.track import Track
+from tessella.solving.time.track import Track
 from tessella.solving.ways import Factored
 
 PI = np.pi
@@ -221,7 +221,7 @@ def test_the_estimate_follows_what_has_accumulated(marched):
 
 
 def test_a_tolerance_solves_every_slab_with_the_numbers_it_tried(monkeypatch):
-    module, used = importlib.import_module("tessella.solving.march"), []
+    module, used = importlib.import_module("tessella.solving.time.march"), []
 
     def spy(basis):
         used.append(on_basis(basis))

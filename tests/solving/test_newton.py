@@ -13,7 +13,7 @@ from scipy.optimize import brentq
 import tessella as ts
 from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.report import Correction
-from tessella.solving.newton import FOUND, GIVEN_UP
+from tessella.solving.nonlinear.newton import FOUND, GIVEN_UP
 
 LINE = ts.Box(x=(0, 1))
 CELLS = {"subdomains": 4, "features": 24, "coupling": "interfaces", "estimate": False}

@@ -8,8 +8,8 @@ import tessella as ts
 from tessella.accuracy.scales import turning_rate
 from tessella.machine import threads
 from tessella.solution.marched import Marched, MarchReport
-from tessella.solving import stepping
-from tessella.solving.stepping import in_slabs
+from tessella.solving.time import stepping
+from tessella.solving.time.stepping import in_slabs
 
 WIDTH = 0.02
 

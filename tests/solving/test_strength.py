@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.optimize
 
-from tessella.solving.strength import likeliest
+from tessella.solving.parameters.strength import likeliest
 
 WEIGHTS = np.array([1.0, 4.0, 9.0, 0.5])
 

@@ -21,9 +21,9 @@ from tessella.overlap.points import Grid
 from tessella.problem.problem import Problem
 from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
-from tessella.solving.march import march
 from tessella.solving.method import Method, unknown
 from tessella.solving.solve import solve
+from tessella.solving.time.march import march
 
 CHOICES = ("seed", "solver", "condition", "tol", "patience")
 """What may be chosen beside a preset and its settings."""

@@ -24,14 +24,14 @@ from tessella.problem.problem import Problem
 from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.branch import CROSSING, FOLD, Branch, BranchPoint, Singular
 from tessella.solution.solution import Solution
-from tessella.solving.bordered import Bordered, Spot
-from tessella.solving.continuation import ProblemOf, check_family, stated
 from tessella.solving.doors import with_choices
-from tessella.solving.iterating import iterate
 from tessella.solving.method import Method
-from tessella.solving.newton import GIVEN_UP, LostError, Newton
+from tessella.solving.nonlinear.bordered import Bordered, Spot
+from tessella.solving.nonlinear.continuation import ProblemOf, check_family, stated
+from tessella.solving.nonlinear.iterating import iterate
+from tessella.solving.nonlinear.newton import GIVEN_UP, LostError, Newton
+from tessella.solving.nonlinear.starts import started
 from tessella.solving.plan import on_basis
-from tessella.solving.starts import started
 from tessella.solving.tolerance import solve_to
 from tessella.solving.ways import Parts
 

@@ -36,7 +36,7 @@ from tessella.solution.report import Step
 from tessella.solution.solution import Solution
 from tessella.solving.checkpoint import Engine, Keeping, Took
 from tessella.solving.method import LARGEST, MEAN
-from tessella.solving.newton import LostError
+from tessella.solving.nonlinear.newton import LostError
 from tessella.solving.plan import Plan, first_plan
 
 

@@ -14,7 +14,7 @@ from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution
 from tessella.solving.doors import check_problem, with_choices
 from tessella.solving.method import Method
-from tessella.solving.newton import GIVEN_UP
+from tessella.solving.nonlinear.newton import GIVEN_UP
 from tessella.solving.solve import solve
 
 APART = 1e-4

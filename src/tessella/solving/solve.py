@@ -19,13 +19,18 @@ from tessella.solution.marched import Marched
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import run
 from tessella.solving.checkpoint import Checkpoint, opened
-from tessella.solving.continuation import Continuation, ProblemOf, check_family, check_values
 from tessella.solving.doors import check_problem, with_choices
-from tessella.solving.iterating import iterate
 from tessella.solving.method import Method
-from tessella.solving.newton import GIVEN_UP, LostError
-from tessella.solving.starts import started
-from tessella.solving.stepping import in_slabs, step_to
+from tessella.solving.nonlinear.continuation import (
+    Continuation,
+    ProblemOf,
+    check_family,
+    check_values,
+)
+from tessella.solving.nonlinear.iterating import iterate
+from tessella.solving.nonlinear.newton import GIVEN_UP, LostError
+from tessella.solving.nonlinear.starts import started
+from tessella.solving.time.stepping import in_slabs, step_to
 from tessella.solving.tolerance import check, solve_to
 
 

@@ -28,8 +28,8 @@ from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution, test_points
 from tessella.solving.algorithm import run
 from tessella.solving.checkpoint import Checkpoint, Engine, Keeping
-from tessella.solving.iterating import Iterating, around_itself
 from tessella.solving.method import MEAN, PATIENCE, Method
+from tessella.solving.nonlinear.iterating import Iterating, around_itself
 from tessella.solving.plan import Plan, overdetermined, planned
 from tessella.solving.refinement import refine
 

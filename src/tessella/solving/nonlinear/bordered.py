@@ -24,8 +24,8 @@ from tessella.problem.linearised import Around, linearised
 from tessella.problem.problem import Problem
 from tessella.problem.statement import Applied, Statement
 from tessella.solution.solution import Solution
-from tessella.solving.continuation import ProblemOf, stated
-from tessella.solving.newton import LostError
+from tessella.solving.nonlinear.continuation import ProblemOf, stated
+from tessella.solving.nonlinear.newton import LostError
 from tessella.solving.places import OnBoundary, Places, places_of, right_of, right_with
 from tessella.solving.ways import Factors, Parts, way
 

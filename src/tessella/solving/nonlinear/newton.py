@@ -36,8 +36,8 @@ from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.report import Correction, unit
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import report_of
+from tessella.solving.nonlinear.pseudo_time import relaxed
 from tessella.solving.places import Places, places_of, right_of, right_with
-from tessella.solving.pseudo_time import relaxed
 from tessella.solving.ways import Factors, Found, Parts, way
 
 TOLERANCE = 1e-11

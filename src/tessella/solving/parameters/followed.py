@@ -20,7 +20,7 @@ from tessella.problem.normal_form import NormalComponent, Term
 from tessella.problem.operator_function import Given
 from tessella.problem.operators import Composition, Normal, Operator, Scaled, Sum
 from tessella.problem.statement import Statement
-from tessella.solving.perturbed import LEAST, Derivatives, Perturbed, Place, plain
+from tessella.solving.parameters.perturbed import LEAST, Derivatives, Perturbed, Place, plain
 
 AGREED = 1e-5
 """Part of a tangent by which JAX and a difference may differ, or else JAX is not believed."""

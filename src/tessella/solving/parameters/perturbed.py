@@ -30,8 +30,8 @@ from tessella.problem.problem import Ansatz, Problem
 from tessella.problem.statement import Statement
 from tessella.problem.tangents import tangents
 from tessella.solution.superposition import each_derivative
-from tessella.solving.moving import moved, turned
-from tessella.solving.restated import Restated
+from tessella.solving.parameters.moving import moved, turned
+from tessella.solving.parameters.restated import Restated
 
 STEP, LEAST = 6e-6, 0.03
 """Of central differences, in parts of a parameter that counts as so large at least."""

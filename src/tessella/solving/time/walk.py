@@ -43,8 +43,8 @@ from tessella.solution.report import unit
 from tessella.solution.solution import Solution
 from tessella.solving.checkpoint import Record, of_solution
 from tessella.solving.method import Method
-from tessella.solving.newton import BALANCE, TOLERANCE, LostError
-from tessella.solving.track import Bounds, Track
+from tessella.solving.nonlinear.newton import BALANCE, TOLERANCE, LostError
+from tessella.solving.time.track import Bounds, Track
 from tessella.solving.ways import Parts
 
 SAMPLES = {1: 200, 2: 45, 3: 13}

@@ -16,13 +16,13 @@ from tessella.machine.arrays import Array
 from tessella.machine.progress import Progress, attended
 from tessella.problem.operators import Operator
 from tessella.problem.problem import Problem
-from tessella.solving.averaged import Averaged, Told, averaged
 from tessella.solving.doors import with_choices
-from tessella.solving.identified import Identified
 from tessella.solving.method import Method
-from tessella.solving.parametric import Parametric, parametric
-from tessella.solving.smooth import DETERMINED, Part, by_parts, parts_of, rows_of
-from tessella.solving.strength import Strength, asked, likeliest
+from tessella.solving.parameters.averaged import Averaged, Told, averaged
+from tessella.solving.parameters.identified import Identified
+from tessella.solving.parameters.parametric import Parametric, parametric
+from tessella.solving.parameters.smooth import DETERMINED, Part, by_parts, parts_of, rows_of
+from tessella.solving.parameters.strength import Strength, asked, likeliest
 
 CONFIDENCE = 0.95
 """Share of repeated experiments whose intervals hold the truth."""

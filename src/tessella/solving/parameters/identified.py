@@ -10,8 +10,8 @@ import numpy as np
 
 from tessella.machine.arrays import Array
 from tessella.solution.solution import Solution
-from tessella.solving.averaged import Told
-from tessella.solving.parametric import Parametric
+from tessella.solving.parameters.averaged import Told
+from tessella.solving.parameters.parametric import Parametric
 
 
 @dataclass(frozen=True, repr=False, eq=False)

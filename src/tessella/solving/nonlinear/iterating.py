@@ -20,7 +20,15 @@ from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples
 from tessella.solving.method import Method
-from tessella.solving.newton import BALANCE, CHORDS, FOUND, GIVEN_UP, TOLERANCE, LostError, Newton
+from tessella.solving.nonlinear.newton import (
+    BALANCE,
+    CHORDS,
+    FOUND,
+    GIVEN_UP,
+    TOLERANCE,
+    LostError,
+    Newton,
+)
 from tessella.solving.plan import Plan, planned
 from tessella.solving.ways import Parts
 

@@ -14,7 +14,7 @@ from jax.interpreters import ad, batching, mlir
 from tessella.machine.arrays import Array
 
 if TYPE_CHECKING:
-    from tessella.solving.parametric import Parametric
+    from tessella.solving.parameters.parametric import Parametric
 
 value_p = Primitive("tessella_value")
 """theta -> u; computed on the host, where JAX does not look."""

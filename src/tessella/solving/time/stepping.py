@@ -38,12 +38,12 @@ from tessella.problem.slabs import TIME, at_start, slab_problem
 from tessella.solution.marched import Marched
 from tessella.solution.report import Step
 from tessella.solving.checkpoint import Checkpoint, Record
-from tessella.solving.march import finished, marches
 from tessella.solving.method import PATIENCE, Method
-from tessella.solving.newton import LostError
+from tessella.solving.nonlinear.newton import LostError
 from tessella.solving.plan import Plan, Steps, first_plan, planned
-from tessella.solving.track import Bounds
-from tessella.solving.walk import ENDS, Trial, Walk
+from tessella.solving.time.march import finished, marches
+from tessella.solving.time.track import Bounds
+from tessella.solving.time.walk import ENDS, Trial, Walk
 from tessella.solving.waves import waves_of
 from tessella.solving.ways import Parts
 

@@ -41,8 +41,8 @@ from tessella.solving.checkpoint import Checkpoint, opened
 from tessella.solving.doors import check_problem, with_choices
 from tessella.solving.method import Method
 from tessella.solving.plan import on_basis
+from tessella.solving.time.walk import ENDS, Walk
 from tessella.solving.tolerance import solve_to
-from tessella.solving.walk import ENDS, Walk
 from tessella.solving.ways import Parts
 
 

@@ -35,14 +35,14 @@ from tessella.solution.solution import Solution, check_inside
 from tessella.solving.algorithm import report_of
 from tessella.solving.doors import with_choices
 from tessella.solving.factor import BATCH
-from tessella.solving.followed import Differences, Followed, differentiated
 from tessella.solving.method import Method
-from tessella.solving.newton import LostError, Newton
-from tessella.solving.perturbed import Perturbed, places, plain
+from tessella.solving.nonlinear.newton import LostError, Newton
+from tessella.solving.nonlinear.starts import started
+from tessella.solving.parameters.followed import Differences, Followed, differentiated
+from tessella.solving.parameters.perturbed import Perturbed, places, plain
+from tessella.solving.parameters.primitives import value_p
+from tessella.solving.parameters.restated import Restated, Shape, spelled
 from tessella.solving.plan import on_basis
-from tessella.solving.primitives import value_p
-from tessella.solving.restated import Restated, Shape, spelled
-from tessella.solving.starts import started
 from tessella.solving.tolerance import solve_to
 from tessella.solving.ways import Factors, Found, Parts, way
 

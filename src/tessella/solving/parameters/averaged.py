@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg
 
 from tessella.machine.arrays import Array
-from tessella.solving.smooth import Part, Smooth
+from tessella.solving.parameters.smooth import Part, Smooth
 
 SWEEPS = 100
 """Visits of every coefficient before the average begins, and in each half of it; the average is

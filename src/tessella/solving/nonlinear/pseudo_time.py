@@ -24,7 +24,7 @@ from tessella.problem.statement import Applied, TooLargeError
 from tessella.problem.tangents import NotDifferentiableError
 
 if TYPE_CHECKING:
-    from tessella.solving.newton import Newton
+    from tessella.solving.nonlinear.newton import Newton
 
 STEPS = 40
 

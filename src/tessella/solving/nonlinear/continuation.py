@@ -22,7 +22,7 @@ from tessella.problem.states import Mixed
 from tessella.problem.tangents import NotDifferentiableError
 from tessella.solution.report import Reached
 from tessella.solution.solution import Solution
-from tessella.solving.newton import GIVEN_UP, REMEDY
+from tessella.solving.nonlinear.newton import GIVEN_UP, REMEDY
 
 HALVINGS = 6
 """Of a step between two values that were asked for."""

@@ -16,8 +16,8 @@ from tessella.problem.statement import Applied
 from tessella.solution.report import error_norms
 from tessella.solution.solution import Solution
 from tessella.solving.algorithm import exact_samples, substitute
-from tessella.solving.iterating import around_itself
-from tessella.solving.newton import TOLERANCE, LostError, Newton
+from tessella.solving.nonlinear.iterating import around_itself
+from tessella.solving.nonlinear.newton import TOLERANCE, LostError, Newton
 from tessella.solving.ways import Factors, Parts, way
 
 Bounds = tuple[float, float]

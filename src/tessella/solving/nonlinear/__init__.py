@@ -1,0 +1,1 @@
+"""Nonlinear problems as sequences of linear ones."""

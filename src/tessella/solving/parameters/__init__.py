@@ -1,0 +1,1 @@
+"""Solutions as functions of parameters, and parameters found from measurements."""

@@ -1,0 +1,1 @@
+"""Slab after slab."""
