@@ -159,6 +159,21 @@ def test_what_is_small_or_badly_conditioned_stays_on_the_host(pretend_gpu, monke
             assert isinstance(factored(made), CellFactors)
 
 
+def test_the_host_needs_to_be_no_device(pretend_gpu, monkeypatch):
+    """With JAX_PLATFORMS=cuda JAX does not know it."""
+
+    def only_gpus(backend=None):
+        if backend == "cpu":
+            raise RuntimeError("Unknown backend cpu")
+        return known(backend=backend)
+
+    pretend_gpu()
+    known = jax.local_devices
+    monkeypatch.setattr(jax, "local_devices", only_gpus)
+    monkeypatch.setattr(jax, "devices", only_gpus)
+    assert isinstance(factored(system(plain(LAPLACE), ([0, 0.3, 1], 2))), CellFactors)
+
+
 def test_another_right_hand_side_needs_no_other_factorisation(pretend_gpu, monkeypatch):
     pretend_gpu()
     first, other = plain(LAPLACE), plain(LAPLACE, ts.Dirichlet(lambda p: p[:, 0]))

@@ -73,6 +73,12 @@ def test_blocks_are_padded_to_as_many_heights_as_the_device_prefers(monkeypatch)
     assert np.all(bucket(heights, 100) == 8_000)
 
 
+def test_arrays_go_to_a_device_of_this_process(monkeypatch):
+    """`jax.distributed` shows those of all, the ones of its process 0 first."""
+    monkeypatch.setattr(jax, "devices", lambda *_: ["of another process"])
+    assert device.device() in jax.local_devices()
+
+
 @pytest.fixture
 def gpus(monkeypatch):
     """What processes do to JAX and to the environment is undone."""

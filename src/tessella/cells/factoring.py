@@ -33,8 +33,7 @@ from tessella.cells.system.tiled import spaces
 from tessella.linalg.iterative.iteration import Progress
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.machine import processes
-from tessella.machine.device import on_the_cpu
-from tessella.machine.memory import require
+from tessella.machine.memory import of_the_host, require
 from tessella.machine.threads import single_threaded_blas
 from tessella.problem.slabs import TIME
 
@@ -154,7 +153,7 @@ def _chosen(
     system: CellSystem, plan: Order, distinct: Sequence[Distinct], maps: int, right_sides: int
 ) -> Choice:
     bound, dimension = bool(system.sums), system.problem.domain.dimension
-    with on_the_cpu(True):  # whose memory is asked for
+    with of_the_host():
         return chosen(plan, distinct, maps, bound, right_sides, dimension)
 
 
@@ -182,7 +181,7 @@ def _check_memory(
         others = enough(plan, distinct, maps, solver, made, free)
         return f"use fewer subdomains or features, a lower trace_degree, {others}"
 
-    with processes.in_unison("memory"), on_the_cpu(True):
+    with processes.in_unison("memory"), of_the_host():
         require(
             needed,
             f"mapping {len(kinds):,} distinct subdomains of {columns:,} columns and joining "

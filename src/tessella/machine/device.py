@@ -62,8 +62,8 @@ def on_host(*arrays: object) -> bool:
 
 
 def device() -> jax.Device:
-    """Where arrays go."""
-    return jax.devices("cpu")[0] if _HOST.get() else jax.devices()[0]
+    """Where arrays go: to a device of this process, of several that JAX has joined too."""
+    return jax.local_devices(backend="cpu" if _HOST.get() else None)[0]
 
 
 def devices() -> list[jax.Device]:

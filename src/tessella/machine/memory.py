@@ -22,6 +22,20 @@ from tessella.machine.device import device
 _LIMIT: ContextVar[int | None] = ContextVar("limit", default=None)
 
 
+_OF_THE_HOST: ContextVar[bool] = ContextVar("of the host", default=False)
+
+
+@contextmanager
+def of_the_host() -> Iterator[None]:
+    """Inside, free is what the host has, wherever arrays live. JAX need not know the host as a
+    device for that, which it does not with JAX_PLATFORMS=cuda."""
+    token = _OF_THE_HOST.set(True)
+    try:
+        yield
+    finally:
+        _OF_THE_HOST.reset(token)
+
+
 @contextmanager
 def limited(most: int) -> Iterator[None]:
     """Inside, at most this many bytes count as free, so that refusals do not depend on luck."""
@@ -33,14 +47,14 @@ def limited(most: int) -> Iterator[None]:
 
 
 def available_bytes(beside: int = 0) -> int:
-    """Free memory on the device the arrays live on, at most what `limited` allows; `beside` is what
-    other processes on this machine are about to take."""
+    """Free memory on the device the arrays live on (or `of_the_host`), at most what `limited`
+    allows; `beside` is what other processes on this machine are about to take."""
     limit, free = _LIMIT.get(), _free(beside)
     return free if limit is None else min(limit, free)
 
 
 def _free(beside: int) -> int:
-    statistics = device().memory_stats() or {}
+    statistics = {} if _OF_THE_HOST.get() else device().memory_stats() or {}
     if "bytes_limit" in statistics:
         return int(statistics["bytes_limit"]) - int(statistics.get("bytes_in_use", 0))
     bounds = (_read_lately(time.monotonic()) - beside, _of_the_process())

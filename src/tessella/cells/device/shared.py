@@ -61,7 +61,13 @@ from tessella.linalg.iterative.iteration import Progress, SolverResult
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.device import has_gpu, on_the_cpu
-from tessella.machine.memory import available_bytes, gib, refusals_with_remedy, require
+from tessella.machine.memory import (
+    available_bytes,
+    gib,
+    of_the_host,
+    refusals_with_remedy,
+    require,
+)
 
 # --- programs
 
@@ -198,7 +204,7 @@ def block_factors(
     sizes = plan.order.stages[leaf].sizes
     maps = 8 * sum(sizes.taken) * sum(sizes.given)
     choice = Choice(replace(solver, group=1) if isinstance(solver, Exchange) else Merging())
-    with on_the_cpu(True):
+    with of_the_host():
         if solver is None:
             axes = len(plan.blocks.counts)
             choice = chosen(plan.order, distinct, maps, False, right_sides, axes)
@@ -295,10 +301,15 @@ class DeviceBlocks(DeviceFactors):
             for _ in range(PASSES):
                 into, result = self._between(into, progress)
                 found = found or result
-                x, rim, size = fallen(self.merged, passing, x, jax.device_put(into), self.grid)
-                beyond = self._beyond(np.asarray(rim))
-                passing, out, missed = risen(*maps, c, x, jax.device_put(beyond), self.grid)
-                into, missed, size = jax.device_get((out, missed, size))
+                with processes.in_unison("down"), refusals_with_remedy():
+                    into = jax.device_put(into)
+                    x, rim, size = fallen(self.merged, passing, x, into, self.grid)
+                    rim = np.asarray(rim)
+                beyond = self._beyond(rim)
+                with processes.in_unison("up"), refusals_with_remedy():
+                    beyond = jax.device_put(beyond)
+                    passing, out, missed = risen(*maps, c, x, beyond, self.grid)
+                    into, missed, size = jax.device_get((out, missed, size))
                 missed, size = processes.total("exchange", np.array([missed, size]))
                 error = math.sqrt(missed / size) if size > 0 else 0.0
                 if error <= self._enough or result.stop in CUT_OFF:
