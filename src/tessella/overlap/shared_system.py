@@ -13,6 +13,7 @@ import numpy as np
 from tessella.linalg.rrqr import RRQR, Unfiltered
 from tessella.linalg.shared_matrix import SharedMatrix
 from tessella.machine import processes
+from tessella.machine.alike import differing, refuse
 from tessella.machine.arrays import Array, on_device
 from tessella.machine.progress import Progress
 from tessella.overlap.basis import AnyBasis, per_field
@@ -75,7 +76,8 @@ class SharedReduced(Reduced):
 def shared_system(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> SharedSquares:
     """Assembled by all processes, each its own part; refused if they do not state the same."""
     processes.begin()
-    processes.same("the problem", fingerprint(problem, basis, rows))
+    processes.same("the problem", fingerprint(basis))
+    refuse(differing(sampled(problem, rows)))
     check_determined(basis, rows)
     levels = [level for one in per_field(basis, problem.fields) for level in one.levels]
     share, own = share_of(problem, levels, rows)
@@ -84,9 +86,18 @@ def shared_system(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> Sh
     return SharedSquares(**parts, share=share)
 
 
-def fingerprint(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> bytes:
-    """Of what all processes must agree on: subdomains, features, points, and the statements at some
-    of these."""
+def fingerprint(basis: AnyBasis) -> bytes:
+    """Of subdomains and features, which all processes must have the same to the last bit."""
+    drawn = [x for level in basis.levels for layer in level.layers for x in layer]
+    boxes = [level.decomposition.half_width for level in basis.levels]
+    found = hashlib.sha256()
+    for x in (*drawn, *boxes):
+        found.update(np.ascontiguousarray(x).tobytes())
+    return found.digest()
+
+
+def sampled(problem: Problem, rows: Sequence[Rows]) -> list[Array]:
+    """Points, and what the statements say at some of them."""
     some = [
         dataclasses.replace(
             part,
@@ -98,10 +109,5 @@ def fingerprint(problem: Problem, basis: AnyBasis, rows: Sequence[Rows]) -> byte
     ]
     weighed = weigh(problem, some, {part.source.name: len(part.points) for part in rows})
     tables = [c for symbol in weighed.symbols for c in symbol.values()]
-    drawn = [x for level in basis.levels for layer in level.layers for x in layer]
-    boxes = [level.decomposition.half_width for level in basis.levels]
-    sums = [f(part.points) for part in rows for f in (np.sum, np.size)]
-    found = hashlib.sha256()
-    for x in (weighed.points, weighed.h, *tables, *drawn, *boxes, np.array(sums)):
-        found.update(np.ascontiguousarray(x).tobytes())
-    return found.digest()
+    numbers = [np.array(f(part.points)) for part in rows for f in (np.size, np.sum)]
+    return [*numbers, weighed.points, weighed.h, *tables]

@@ -12,6 +12,7 @@ from tessella.cells.cell.place import Compared
 from tessella.cells.cell.sizes import Symbols
 from tessella.cells.system.tiled import Cells
 from tessella.machine import processes
+from tessella.machine.alike import differing, refuse
 from tessella.machine.arrays import Array
 from tessella.problem.conditions import Condition, IntegralCondition, PointCondition
 from tessella.problem.problem import Problem
@@ -26,9 +27,7 @@ def fingerprint(problem: Problem, basis: AnyCellBasis, cells: Cells) -> bytes:
         found.append((own.name, type(own).__name__, [(t.orders, t.field) for t in terms]))
         found.append(own.weight)
         if isinstance(own, PointCondition):
-            found += [own.points.tolist(), own.values(own.points).tolist()]
-            symbols = [problem.symbol(own.operator, own.points, None, f) for f in problem.fields]
-            found += [c.tolist() for one in symbols for c in one.values()]
+            found.append(own.points.tolist())
         elif isinstance(own, IntegralCondition):
             found.append(own.number)
         elif isinstance(own, Condition):
@@ -37,34 +36,21 @@ def fingerprint(problem: Problem, basis: AnyCellBasis, cells: Cells) -> bytes:
     return digest(repr(found).encode(), *(x.tobytes() for x in tables))
 
 
-ROUNDING = 1e-9
-"""Part of the largest number by which those of two processes may differ: a function's values are
-not the same to the last bit whatever others it is asked for beside them."""
+def at_points(problem: Problem) -> list[Array]:
+    """What is asked at single points, and with which coefficients."""
+    found = []
+    for own in problem.statements:
+        if isinstance(own, PointCondition):
+            symbols = [problem.symbol(own.operator, own.points, None, f) for f in problem.fields]
+            found += [own.values(own.points), *(c for one in symbols for c in one.values())]
+    return found
 
 
 def compare(said: Sequence[Compared]) -> None:
     """Refuse statements that others have other numbers for. Data that are hardly more than rounding
     errors depend on the points asked beside them, so whoever differs is asked for these alone."""
-    if _other([table for own in said for table in own.tables]) is None:
-        return
-    other = _other([table for own in said for table in own.again()])
-    if other is not None:
-        raise ValueError(
-            f"processes 0 and {other} differ in the problem: all processes must state the same "
-            f"problem with the same numbers"
-        )
-
-
-def _other(tables: Sequence[Array]) -> int | None:
-    """A process with other numbers than process 0, the same one for all who ask."""
-    first, *others = processes.gathered("the problem", np.stack(tables))
-    for number, theirs in enumerate(others, 1):
-        if theirs.shape != first.shape:
-            return number
-        size = np.maximum(np.abs(first), np.abs(theirs)).max(axis=1, keepdims=True)
-        if not np.all(np.abs(theirs - first) <= ROUNDING * size):
-            return number
-    return None
+    if differing([table for own in said for table in own.tables]) is not None:
+        refuse(differing([table for own in said for table in own.again()]))
 
 
 def of_all(numbers: np.ndarray, known: Sequence[Symbols]) -> tuple[np.ndarray, list[Symbols]]:

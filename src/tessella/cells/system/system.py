@@ -17,10 +17,11 @@ from tessella.cells.system.enriched import Enriching
 from tessella.cells.system.measured import Sum, each_as_sum, integral, measured
 from tessella.cells.system.ports import Crossing, Ports, blown, ports_of, with_open
 from tessella.cells.system.shaped import shaped_cells
-from tessella.cells.system.stated import compare, fingerprint, of_all
+from tessella.cells.system.stated import at_points, compare, fingerprint, of_all
 from tessella.cells.system.tiled import Cells, cells_of
 from tessella.geometry.box import Box
 from tessella.machine import processes
+from tessella.machine.alike import differing, refuse
 from tessella.machine.arrays import Array
 from tessella.machine.memory import require
 from tessella.overlap.basis import per_field
@@ -182,8 +183,12 @@ def cell_system(problem: Problem, basis: AnyCellBasis, grid: Grid) -> CellSystem
     plain = isinstance(problem.domain, Box)
     with processes.in_unison("cells"):
         cells = cells_of(problem, basis, grid) if plain else shaped_cells(problem, basis, grid)
-        alike = b"" if processes.alone() else fingerprint(problem, basis, cells)
+        alone = processes.alone()
+        alike = b"" if alone else fingerprint(problem, basis, cells)
+        known = [] if alone else at_points(problem)
     processes.same("the problem", alike)
+    if known:
+        refuse(differing(known))
     equations = _Equations(problem, basis, cells)
     along = equations.along()
     if any(own.winds for own in along):
