@@ -117,6 +117,53 @@ def test_who_sleeps_is_woken(way, monkeypatch):
             np.testing.assert_array_equal(later.result(10)[0], np.full(3, k))
 
 
+def test_what_was_sent_arrives_although_its_process_has_ended():
+    """Also if that was woken without need, and did not look any more."""
+    much = np.arange(1 << 18) + 0.5
+    with met_by(2, "memory") as (first, second):
+        second.others[0].sleeps()
+        first.send([1], "short", [np.ones(3)])
+        second.receive(0, "short")
+        second.send([0], "much", [much])
+        second.leave()
+        second.others[0].socket.close()
+        np.testing.assert_array_equal(first.receive(1, "much")[0], much)
+
+
+def test_who_was_interrupted_while_it_put_a_message_has_sent_nothing(monkeypatch):
+    """So what it sends next is found to be another one, not waited for."""
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    with met_by(2, "memory") as (first, second):
+        with monkeypatch.context() as patch:
+            patch.setattr("tessella.machine.rings.Ring.put", interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                first.send([1], "one", [np.ones(3)])
+        first.send([1], "another", [np.ones(3)])
+        with ThreadPoolExecutor(1) as pool:
+            later = pool.submit(second.receive, 0, "one")
+            wait([later], 5)
+            first.close()  # whoever still waits for it is told so
+            with pytest.raises(ProcessLostError, match="process 0 is at 'another'"):
+                later.result(20)
+
+
+def test_who_waits_for_what_was_lost_is_known_to_wait():
+    """And sleeps, although later ones are there."""
+    with met_by(2, "memory") as (first, second), ThreadPoolExecutor(1) as pool:
+        first.others[1]._sent += 1
+        first.send([1], "later", [np.ones(3)])
+        waiting = pool.submit(second.receive, 0, "lost")
+        time.sleep(0.5)
+        waits = [second.waits for _ in range(100) if not time.sleep(1e-3)]
+        first.close()
+        with pytest.raises(ProcessLostError):
+            waiting.result(20)
+    assert any(one is not None and one[0] == 0 for one in waits)
+
+
 def test_all_may_send_much_before_anybody_receives(way):
     """To the next one and to the one after that, who wait for others at the same time."""
     much = [np.arange(1 << 19) + 0.5, np.zeros(3)]

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tessella.machine.rings import Rings, barrier
+from tessella.machine.rings import Ring, Rings, barrier
 
 HEADS = 1024
 """Heads that are remembered: an iteration sends the same ones again and again."""
@@ -119,8 +119,9 @@ class Connection:
         """Write a message where the other process sees it; or else the pieces to send of it, or of
         what wakes the other process."""
         start = START.pack(len(parts[0]), step, self._sent)
-        self._sent += 1
-        if self.rings is None or not self.rings.out.put([start, *parts]):
+        put = self.rings is not None and self.rings.out.put([start, *parts])
+        self._sent += 1  # not before: who is interrupted while it puts has sent nothing
+        if self.rings is None or not put:
             return pieces(start, parts)
         barrier()
         if not self.rings.out.asleep:
@@ -144,12 +145,17 @@ class Connection:
 
     def _from_memory(self) -> Message | None:
         back = None if self.rings is None else self.rings.back
-        read = None if back is None else back.first()
-        if back is None or read is None or START.unpack_from(read)[2] != self._heard:
+        if back is None or not self._follows(back):
             return None
-        entry = begun(read)
+        read = back.first()
+        entry = None if read is None else begun(read)
         back.take()
         return None if entry is None else entry[0]
+
+    def _follows(self, back: Ring) -> bool:
+        """Whether the next one is there: a later one has to wait for what comes over the socket."""
+        read = back.first() if back.filled else None
+        return read is not None and START.unpack_from(read)[2] == self._heard
 
     def _from_socket(self) -> Message | None:
         whole = len(self._arrived) > 1 or (self._arrived and not self._gaps)
@@ -164,7 +170,7 @@ class Connection:
         back, end = self.rings.back, time.perf_counter() + self._awake
         while time.perf_counter() < end:
             for _ in range(POLLS):
-                if back.filled:
+                if self._follows(back):
                     return True
             if self.read():
                 return True
@@ -172,12 +178,12 @@ class Connection:
         return False
 
     def sleeps(self) -> bool:
-        """Ask to be woken, unless there is something already."""
+        """Ask to be woken, unless the next one is there already."""
         if self.rings is None:
             return True
         self.rings.back.asleep = True
         barrier()
-        return not self.rings.back.filled
+        return not self._follows(self.rings.back)
 
     def woke(self, seconds: float) -> None:
         """It goes on, after so long."""

@@ -99,6 +99,8 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _leave() -> None:
+    if _Here.wire is not None:
+        _Here.wire.leave()
     if _Here.watch is not None:
         _Here.watch.leave()
 
