@@ -154,7 +154,8 @@ class _Memory:
         self.offer, self._file = (0, 0, 0, 0), -1
         if not number or platform.machine() != "x86_64" or not hasattr(os, "memfd_create"):
             return
-        size = number**2 * (min(SIZE, ALL // number**2) // mmap.PAGESIZE + 1) * mmap.PAGESIZE
+        pages = max(1, min(SIZE, ALL // number**2) // mmap.PAGESIZE)
+        size = number**2 * pages * mmap.PAGESIZE
         token = int.from_bytes(os.urandom(7), "little")
         try:
             self._file = os.memfd_create("tessella")

@@ -82,7 +82,8 @@ class Wire:
     `step` what all processes have done together, which every message must agree with.
 
     Whoever waits, to send or to receive, reads meanwhile whatever comes from anybody: so all may
-    send first and receive afterwards, however much it is.
+    send first and receive afterwards, however much it is. One thread of a process does, not two at
+    a time: messages are numbered.
     """
 
     def __init__(self, index: int, ends: dict[int, socket.socket], watch: Watch) -> None:
