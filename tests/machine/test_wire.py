@@ -6,16 +6,16 @@ import socket
 import time
 import tracemalloc
 from concurrent.futures import ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 import numpy as np
 import pytest
 
 from tessella.cells.order.found import order
 from tessella.cells.order.joints import Joints
-from tessella.machine import processes
+from tessella.machine import meeting, processes
 from tessella.machine.launch import launch
-from tessella.machine.meeting import _received, met
+from tessella.machine.meeting import _received, _seen, met
 from tessella.machine.messages import AWAKE, START, Connection, parts_of, pieces
 from tessella.machine.processes import distributed
 from tessella.machine.rings import between
@@ -27,9 +27,9 @@ def free_address():
         return one.getsockname()[:2]
 
 
-def meet(*who, numbers=None, indices=None, silence=10.0):
+def meet(*who, numbers=None, indices=None, silence=10.0, address=None):
     """All at once; of each its wire and watch, or what it raised."""
-    address, count = free_address(), len(who)
+    address, count = address or free_address(), len(who)
 
     def one(i):
         number = count if numbers is None else numbers[i]
@@ -390,6 +390,115 @@ def test_those_that_do_not_belong_together_are_refused(who, others, said):
         assert said in str(error)
 
 
+def part(every):
+    for _, watch in every:
+        watch.leave()
+    for _, watch in every:
+        watch.join(10)
+
+
+def listens(address):
+    """Once somebody does: a connection."""
+    for _ in range(1000):
+        with suppress(OSError):
+            return socket.create_connection(address)
+        time.sleep(0.01)
+    raise TimeoutError(f"nobody listens at {address}")
+
+
+@pytest.mark.parametrize("said", [b"GET / HTTP/1.0\r\n\r\n", b"", b"{}\n", None])
+def test_who_has_lost_its_way_is_not_taken_for_a_process(said):
+    """As what looks through ports: it says something else, nothing, or goes again at once."""
+    address = free_address()
+    with ThreadPoolExecutor(2) as pool:
+        first = pool.submit(met, address, 2, 0, "the same", 10.0)
+        with listens(address) as stranger:
+            if said is None:
+                stranger.close()
+            else:
+                stranger.sendall(said)
+            time.sleep(0.1)
+            second = pool.submit(met, address, 2, 1, "the same", 10.0)
+            part([first.result(10), second.result(10)])
+
+
+def test_who_was_killed_before_all_had_met_may_come_again():
+    address = free_address()
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(met, address, 3, 0, "the same", 10.0)
+        with listens(address) as killed:
+            mine = {"index": 1, "number": 3, "who": "the same", "port": 1}
+            Lines(killed).say(mine)
+            time.sleep(0.1)
+        every = [first, *(pool.submit(met, address, 3, i, "the same", 10.0) for i in (1, 2))]
+        part([one.result(10) for one in every])
+
+
+def test_processes_on_the_machine_of_process_0_are_reached_from_others():
+    """Where its name means 127.0.1.1 to itself, as on Debian, they come from an address that nobody
+    else reaches: like process 0 they are where the coordinator is."""
+    assert [_seen(host) for host in ("127.0.0.1", "::1", "::ffff:127.0.1.1")] == [""] * 3
+    assert [_seen(host) for host in ("10.0.0.2", "::ffff:10.0.0.2")] == ["10.0.0.2"] * 2
+    assert _seen("fd00::2") == "fd00::2"
+
+
+def test_processes_meet_by_ipv6():
+    if not socket.has_dualstack_ipv6():
+        return
+    with socket.create_server(("::1", 0), family=socket.AF_INET6) as one:
+        address = one.getsockname()[:2]
+    part(meet("the same", "the same", "the same", address=address))
+
+
+def test_a_process_that_others_do_not_reach_is_named_by_all(monkeypatch):
+    """As where machines let each other in at the coordinator's port alone."""
+    known = meeting._introduced
+
+    def introduced(address, mine):
+        lines, told = known(address, mine)
+        if mine["index"] == 2:
+            told["table"][1] = free_address()
+        return lines, told
+
+    monkeypatch.setattr(Watch, "_end", lambda watch: None)
+    monkeypatch.setattr(meeting, "REACH", 0.5)
+    monkeypatch.setattr(meeting, "_introduced", introduced)
+    (_, hub), *others = meet("the same", "the same", "the same")
+    for said in (hub.lost, *map(str, others)):
+        assert "process 2 does not reach process 1 at" in said
+    hub.join(10)
+
+
+def test_another_program_at_the_coordinator_is_named():
+    with socket.create_server(("127.0.0.1", 0)) as other, ThreadPoolExecutor(1) as pool:
+        later = pool.submit(met, other.getsockname(), 2, 1, "the same", 10.0)
+        with other.accept()[0] as end:
+            end.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            with pytest.raises(ValueError, match="another program than process 0 answers at"):
+                later.result(10)
+
+
+def test_who_did_not_come_is_named_by_all(monkeypatch):
+    monkeypatch.setattr(meeting, "START", 0.5)
+    for error in meet("the same", "the same", numbers=(3, 3)):
+        assert "of 3 processes these have not come to 127.0.0.1" in str(error)
+        assert str(error).endswith(": 2")
+
+
+def test_an_address_that_process_0_does_not_have_is_named(monkeypatch):
+    monkeypatch.setattr(meeting, "START", 0.1)
+    with pytest.raises(ProcessLostError, match="which is no address of process 0's machine"):
+        met(("192.0.2.1", free_address()[1]), 2, 0, "the same", 10.0)
+
+
+def test_who_waits_says_for_whom(monkeypatch, capfd):
+    monkeypatch.setattr(meeting, "NOTE", 0.1)
+    monkeypatch.setattr(meeting, "START", 2.0)
+    with pytest.raises(ProcessLostError, match="process 1 does not reach process 0 at"):
+        met(free_address(), 2, 1, "the same", 10.0)
+    assert "process 1 waits for process 0 at 127.0.0.1" in capfd.readouterr().err
+
+
 def test_a_port_in_use_is_named():
     with socket.create_server(("", 0)) as busy:
         port = busy.getsockname()[1]
@@ -401,6 +510,7 @@ def test_a_port_in_use_is_named():
     ("given", "said"),
     [
         (("localhost", 2, 0), "coordinator must be 'host:port', got 'localhost'"),
+        (("localhost:65536", 2, 1), "got 'localhost:65536': ports end at 65535"),
         (("localhost:1", 2, 2), "index must lie between 0 and 1, got 2"),
         (("localhost:1", None, 1), "distributed() needs number too"),
     ],

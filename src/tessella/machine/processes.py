@@ -81,10 +81,10 @@ def distributed(
     if not 0 <= own < count:
         raise ValueError(f"index must lie between 0 and {count - 1}, got {own}")
     who = f"tessella {__version__}, jax {jax.__version__}, numpy {np.__version__}"
-    _Here.wire, _Here.watch = met(_address(address), count, own, who, silence)
+    place, sys.excepthook = _address(address), _stopped
+    _Here.wire, _Here.watch = met(place, count, own, who, silence)
     _Here.number, _Here.index = count, own
     atexit.register(_leave)
-    sys.excepthook = _stopped
     here = _here()
     _Here.wire.share(shared(own, here if _own_cores(here) else [own], gathered))
     gpus = visible_gpus()
@@ -93,8 +93,8 @@ def distributed(
 
 def _address(text: str) -> tuple[str, int]:
     host, _, port = text.rpartition(":")
-    if not host or not port.isdecimal():
-        raise ValueError(f"coordinator must be 'host:port', got {text!r}")
+    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+        raise ValueError(f"coordinator must be 'host:port', got {text!r}: ports end at 65535")
     return host.strip("[]"), int(port)
 
 

@@ -95,6 +95,8 @@ class Wire:
         for one in self.others.values():
             self._selector.register(one.socket, EVENT_READ, one)
         watch.wire = self
+        if watch.lost:  # before there was anything to close
+            self.close()
 
     def share(self, rings: Mapping[int, Rings]) -> None:
         """Talk to these through memory."""
@@ -243,7 +245,10 @@ class Watch(threading.Thread):
         every = {self.index: self._waits(), **{n: self.others.get(n, []) for n in self.lines}}
         if self.index == 0 and all(own and own[1] > self.silence for own in every.values()):
             whom = ", ".join(f"{n} for {own[0]:g}" for n, own in sorted(every.items()))
-            self._lose(f"all processes wait for each other ({whom}): they are at different places")
+            self._lose(
+                f"all processes wait for each other ({whom}): they are at different places, or "
+                f"what one sends does not reach another, as where a link between machines is cut"
+            )
 
     def _listen(self, number: int, one: Lines) -> None:
         try:
@@ -288,7 +293,10 @@ class Watch(threading.Thread):
     def error(self, number: int, what: str) -> ProcessLostError:
         """Why nothing comes from a process any more; who was lost first may take a moment."""
         self._known.wait(5 * BEAT)
-        ended = f"process {number} has ended before process {self.index}, which is at {what!r}"
+        ended = (
+            f"process {number} has ended, or its connection was cut, before process {self.index}, "
+            f"which is at {what!r}"
+        )
         first = self.lost or ended
         return ProcessLostError(
             f"{first}; process {self.index} ends too. Look at what that process printed, then start"
