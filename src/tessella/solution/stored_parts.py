@@ -75,6 +75,8 @@ def written_after(index: Path, parts: Sequence[StoredPart]) -> Iterator[bool]:
         with processes.together():
             me = processes.index()
             with processes.in_unison("saving"):
+                if me == 0:
+                    _check_seen(index, parts)
                 yield me == 0
         if me:
             return
@@ -84,6 +86,17 @@ def written_after(index: Path, parts: Sequence[StoredPart]) -> Iterator[bool]:
         for file in index.absolute().parent.iterdir():
             if ours.fullmatch(file.name) and file.name not in known:
                 file.unlink(missing_ok=True)
+
+
+def _check_seen(index: Path, parts: Sequence[StoredPart]) -> None:
+    """Refuse an index of parts that are on the disks of several machines."""
+    for other, part in enumerate(parts):
+        path = index.with_name(part.file)
+        if not path.exists():
+            raise FileNotFoundError(
+                f"process {other} has written {path}, and process 0 does not see it: save to a "
+                f"folder that all machines share, or what u.whole() gives in one process"
+            )
 
 
 def read_parts(
