@@ -377,6 +377,22 @@ def test_processes_that_wait_for_each_other_are_told(monkeypatch):
         assert not watch.is_alive()
 
 
+def test_who_was_stopped_itself_takes_nobody_for_lost(monkeypatch):
+    """All are stopped for longer than `silence`, by Ctrl-Z or a queue, and go on one by one."""
+    tell, stopped = Watch.tell, {0: 2.5, 1: 3.0}
+
+    def late(watch, value):
+        time.sleep(stopped.pop(watch.index, 0.0))
+        tell(watch, value)
+
+    monkeypatch.setattr(Watch, "_end", lambda watch: None)
+    every = meet("same", "same", silence=1.5)
+    monkeypatch.setattr(Watch, "tell", late)
+    time.sleep(4.0)
+    assert [watch.lost for _, watch in every] == ["", ""]
+    part(every)
+
+
 @pytest.mark.parametrize(
     ("who", "others", "said"),
     [

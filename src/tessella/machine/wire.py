@@ -211,11 +211,14 @@ class Watch(threading.Thread):
 
     def run(self) -> None:
         last = dict.fromkeys(self.lines, time.monotonic())
-        beat, selector = 0.0, selectors.DefaultSelector()
+        beat, selector, before = 0.0, selectors.DefaultSelector(), time.monotonic()
         for number, one in self.lines.items():
             selector.register(one.socket, EVENT_READ, number)
         while self.lines and not self.lost and not self.left:
             now = time.monotonic()
+            if now - before > self.silence / 2:  # stopped itself, as the others may be still
+                last = dict.fromkeys(last, now)
+            before = now
             if now - beat >= BEAT:
                 self.tell({"waits": self._waits()})
                 beat = now
@@ -227,7 +230,7 @@ class Watch(threading.Thread):
                     self._listen(number, one)
                     if number not in self.lines:
                         selector.unregister(one.socket)
-                elif time.monotonic() - last[number] > self.silence:
+                elif now - last[number] > self.silence:
                     self._lose(f"process {number} has not been heard of for {self.silence:g} s")
         selector.close()
         if self.lost:
