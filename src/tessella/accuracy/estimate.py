@@ -19,6 +19,7 @@ is the error itself: looked at on edges too, where two faces may ask for differe
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -28,6 +29,7 @@ import numpy as np
 from tessella.accuracy import tuning
 from tessella.accuracy.defects import Defect, balanced, defects, in_cells, loss
 from tessella.accuracy.held_out import SEED, corners, held_out, on_edges, sampler
+from tessella.cells.boxes.tiling import Tiling
 from tessella.cells.cell.sizes import operator_sizes
 from tessella.machine.arrays import Array
 from tessella.overlap.points import Rows
@@ -35,6 +37,7 @@ from tessella.problem.conditions import Condition, IntegralCondition
 from tessella.problem.determined import value_of
 from tessella.problem.fields import part_named
 from tessella.problem.problem import Equation
+from tessella.problem.slabs import TIME
 from tessella.solution.report import unit
 from tessella.solution.solution import Solution
 
@@ -239,6 +242,8 @@ class Judgement:
     """The most that the better one misses of a value that is asked for."""
     zero: tuple[str, ...] = ()
     """Unknowns that are nothing but rounding."""
+    magnified: bool = False
+    """Whether the two are farther apart than what they miss explains."""
 
     @property
     def gain(self) -> float:
@@ -248,17 +253,22 @@ class Judgement:
 
     @property
     def share(self) -> float:
-        """Which part of the difference is the error of the better one."""
+        """By how much less the better one misses."""
         pairs = [(self.residual, self.other_residual), *([self.seen] if self.seen else ())]
         return max(_ratio(*pair) for pair in pairs)
 
     @property
+    def part(self) -> float:
+        """Which part of the difference is the error of the better one."""
+        return 1.0 if self.magnified else self.share
+
+    @property
     def error(self) -> float:
-        return max(tuning.ROUNDING, self.difference * self.share, self.missed)
+        return max(tuning.ROUNDING, self.difference * self.part, self.missed)
 
     @property
     def errors(self) -> Errors:
-        share = max(self.share, _ratio(*self.peaks))
+        share = max(self.part, _ratio(*self.peaks))
         return Errors(self.error, max(self.error, self.farthest * share, self.wrong))
 
 
@@ -270,7 +280,8 @@ def _ratio(one: float, other: float) -> float:
 def own_error(found: Judgement) -> float:
     """The error of the first one, also where that is the worse of the two."""
     share = min(1.0, found.residual / max(found.other_residual, 1e-300))
-    return max(tuning.ROUNDING, found.difference * share, found.missed)
+    part = 1.0 if found.magnified else share
+    return max(tuning.ROUNDING, found.difference * part, found.missed)
 
 
 def judge(solution: Solution, other: Solution, rows: Sequence[Rows] | None = None) -> Judgement:
@@ -297,7 +308,7 @@ def compare(one: Look, other: Look, largest: bool = False) -> Judgement:
     )
     better = one if found.gain > 1 else other
     missed = max(_missed(better), better.solution.report.unfinished)
-    found = dataclasses.replace(found, missed=missed)
+    found = dataclasses.replace(found, missed=missed, magnified=_magnified(found, one, other))
     if not largest:
         return found
     peaks = [loss([d._replace(missed=d.most) for d in x.defects], weights) for x in (one, other)]
@@ -307,6 +318,36 @@ def compare(one: Look, other: Look, largest: bool = False) -> Judgement:
         peaks=(peaks[0], peaks[1]),
         wrong=wrong_values(better),
     )
+
+
+def _magnified(found: Judgement, one: Look, other: Look) -> bool:
+    """Whether two solutions are farther apart than what they miss explains. In time errors grow on
+    their way, so that this would say nothing."""
+    problem = one.solution.problem
+    if TIME in problem.domain.axes:
+        return False
+    if found.seen:
+        volume = math.sqrt(float(np.prod(problem.domain.upper - problem.domain.lower)))
+        errors = max(found.seen) / volume / float(np.min(one.spread))
+    else:
+        errors = max(explained(one), explained(other))
+    return found.difference > tuning.MAGNIFIED * errors
+
+
+def explained(seen: Look) -> float:
+    """About how wrong a solution is by what it misses, in parts of its spread, if the problem does
+    not magnify that: in units of what operators make of a function as fine as cells resolve."""
+    problem, tiling = seen.solution.problem, seen.solution.basis.decomposition
+    if not isinstance(tiling, Tiling):
+        return math.inf
+    columns, squares = seen.solution.basis.levels[0].features.columns, 0.0
+    k = columns ** (1 / problem.domain.dimension) / (2 * tiling.half_widths.mean(axis=0))
+    for part, missed, *_ in seen.defects:
+        if not isinstance(part.source, IntegralCondition):
+            at = part.points, part.normals
+            size = float(operator_sizes(problem, part.source.operator, *at, k).max())
+            squares += (missed / size) ** 2 if size > 0 else 0.0
+    return math.sqrt(squares) / float(np.min(seen.spread))
 
 
 def _missed(look: Look) -> float:

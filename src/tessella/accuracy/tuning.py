@@ -51,6 +51,10 @@ MISSED, SIGNIFICANT = 0.3, 1e-3
 """A solution that misses this part of some data is none, unless they are smaller than this part of
 what the operator makes of a function as large as the solution and as wide as the domain."""
 
+MAGNIFIED = 20.0
+"""Solutions that are farther apart than so many times what they miss explains show a problem that
+magnifies it. (In `tolerance` it is 8 at most of an accepted one, near eigenvalues 20 to 1e8.)"""
+
 NOUGHT, AGREED = 3e-11, 0.3
 """An unknown of a system is zero if it is smaller than this part of what would balance the data and
 the other unknowns, and two solutions differ by this part of it and more. Its errors are then parts
