@@ -1,4 +1,4 @@
-"""Problems that hardly determine some function magnify what is missed of it: an estimate says so."""
+"""Problems that hardly determine some function magnify what is missed of it; estimates say so."""
 
 import jax.numpy as jnp
 import numpy as np
