@@ -143,7 +143,8 @@ def foretold(stated: ts.Problem, iterations: int, **choices: Any) -> int:
     trial = joined.trial(most=iterations)
     tried, front = len(trial.history), front_of(joined.order, joined.solver.group)
     again = trial.again / max(tried, 1)
-    return sum(exchange_traffic(front, ends, columns, iterations, tried, again))
+    made = iterations, tried, again, joined.coarse_order
+    return sum(exchange_traffic(front, ends, columns, *made))
 
 
 def beside(file: str) -> str:

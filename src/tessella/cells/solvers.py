@@ -34,6 +34,9 @@ class Exchange:
     group: int = 1
     """Cells of a group at most: such groups are merged before, and exchange data then. Larger ones
     take fewer iterations, and more memory."""
+    coarse: bool = True
+    """Solve in every iteration for the longest waves on all faces directly, so that the number of
+    iterations does not grow with that of the cells; False for none but neighbours' data."""
 
     name: ClassVar[str] = "exchange"
 

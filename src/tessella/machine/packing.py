@@ -121,6 +121,17 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 @lru_cache
+def _required(kind: type) -> set[str]:
+    """The fields that a file must have: those with a default may have come later."""
+    defaults = getattr(kind, "_field_defaults", None)
+    if defaults is None:
+        none = dataclasses.MISSING
+        every = dataclasses.fields(kind)
+        defaults = [x.name for x in every if not (x.default is x.default_factory is none)]
+    return set(_fields(kind)) - set(defaults)
+
+
+@lru_cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
@@ -153,7 +164,7 @@ class _Unpacking:
 
     def _made(self, name: Any, fields: dict[str, Any]) -> Any:
         kind = self.known.get(name) if isinstance(name, str) else None
-        if kind is None or fields.keys() != set(_fields(kind)):
+        if kind is None or not _required(kind) <= fields.keys() <= set(_fields(kind)):
             raise ValueError(f"there is no {str(name)[:60]!r} of such fields")
         values, hints = {key: self.value(own) for key, own in fields.items()}, _hints(kind)
         for key, own in values.items():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,13 +65,14 @@ class Blocks:
             found.append((bool(a > 0 or around), bool(b < n or around)))
         return tuple(found)
 
-    def order(self, data: Data) -> Order:
+    def order(self, data: Data, long: Sequence[np.ndarray]) -> Order:
         """In which order blocks are joined, as those of all cells are; their ports are faces of
-        cells, as `Grid.outside` has them."""
+        cells, as `Grid.outside` has them, and `long` says of every axis which numbers at a face are
+        of its longest waves."""
         each = math.prod(self.counts) // len(self.low)
-        return replace(order_of_blocks(self._joints(data)), each=each)
+        return replace(order_of_blocks(self._joints(data, long)), each=each)
 
-    def _joints(self, data: Data) -> Joints:
+    def _joints(self, data: Data, long: Sequence[np.ndarray]) -> Joints:
         """Faces between blocks, known by their axis and the cell above."""
         faces, sides, whose = [], [], []
         for process in range(len(self.low)):
@@ -87,7 +89,8 @@ class Blocks:
         across = every // math.prod(self.counts)
         up, down = (np.array(own)[across] for own in zip(*data, strict=True))
         starts = np.searchsorted(of, np.arange(len(self.low) + 1))
-        return Joints(ends, up, down, starts, 2 * face + side)
+        waves = np.concatenate([long[axis] for axis in across.tolist()])
+        return Joints(ends, up, down, starts, 2 * face + side, waves)
 
     def _above(self, process: int, axis: int, side: int) -> np.ndarray:
         """The cells above the faces of one side of a block."""

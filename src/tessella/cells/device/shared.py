@@ -171,7 +171,8 @@ def _planned(system: CellSystem, sigma: float, solver: AnySolver) -> Planned | N
         rows, data = ported(system, space)
         own = grid(blocks.shape(me), blocks.wrapped(me), data, blocks.opened(me))
         fitting = own.bytes < FILLED * available_bytes()
-    return Planned(blocks, blocks.order(data), space, rows, own) if fitting else None
+    long = system.ports.joints.longest(system.cells.faces.axis, len(counts))
+    return Planned(blocks, blocks.order(data, long), space, rows, own) if fitting else None
 
 
 def _of_blocks(solver: AnySolver, blocks: Blocks) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 
+import numpy as np
+
 from tessella.cells.maps.maps import Distinct
 from tessella.cells.order.front import Front, front_of
 from tessella.cells.order.order import Order
@@ -28,23 +30,25 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     if isinstance(solver, Exchange):
         front = front_of(order, solver.group)
         kept = min(restart(front), solver.max_iterations, order.size)
-        return exchange_bytes(front, distinct, front.numbers, kept)
+        return exchange_bytes(front, distinct, front.numbers, kept, solver.coarse)
     counts = [len(own.pairs) for own in distinct]
     return 8.0 * _numbers(order, counts, processes.index()) + _above(order)
 
 
-def expected(front: Front, dimension: int = 2) -> float:
+def expected(front: Front, dimension: int = 2, coarse: bool = False) -> float:
     """Iterations that an exchange between these groups is likely to take if their colours are two
     and nothing resonates: data travel from group to group, and what cells take suits waves as short
-    as they can hold, n = N t along an axis (`python -m benchmarks exchange_growth`)."""
-    order = front.order
+    as they can hold, n = N t along an axis; with a coarse level it depends on neither (`python -m
+    benchmarks exchange_growth`)."""
+    order, most = front.order, 10.0 + 4 * dimension
     leaves = [stage for stage in order.stages if stage.cells is not None]
     ports = sum(stage.count * len(stage.sizes.taken) for stage in leaves)
     numbers = sum(stage.count * sum(stage.sizes.taken) for stage in leaves)
     t = (numbers / max(ports, 1)) ** (1 / max(dimension - 1, 1))
     cells = order.each * order.count
     N, groups = (n ** (1 / dimension) for n in (cells, sum(front.counts)))
-    return 12 + 0.9 * math.sqrt(N * t * groups)
+    found = 12 + 0.9 * math.sqrt(N * t * groups)
+    return min(found, most) if coarse and order.long.size else found
 
 
 def restart(front: Front) -> int:
@@ -53,13 +57,22 @@ def restart(front: Front) -> int:
 
 
 def exchange_bytes(
-    front: Front, distinct: Sequence[Distinct], numbers: float, vectors: int
+    front: Front, distinct: Sequence[Distinct], numbers: float, vectors: int, coarse: bool = False
 ) -> float:
-    """Of what is joined as far as a front, and of so many vectors there of so many numbers."""
-    joined = front.joined
+    """Of what is joined as far as a front, of so many vectors there of so many numbers, and of the
+    coarse level."""
+    order, joined, me = front.order, front.joined, processes.index()
     counts = [len(own.pairs) if i in joined else 0 for i, own in enumerate(distinct)]
-    joins = _numbers(front.order, counts, processes.index())
-    return 8.0 * (joins + numbers * (vectors + VECTORS))
+    joins, above = _numbers(order, counts, me), 0.0
+    if coarse and order.long.size:
+        rest = [0 if i in joined else len(own.pairs) for i, own in enumerate(distinct)]
+        above = _numbers(order, rest, me) + _above(order) / 8
+    return 8.0 * (joins + long_part(order) ** 2 * above + numbers * (vectors + VECTORS))
+
+
+def long_part(order: Order) -> float:
+    """Which part of the numbers that cross faces the coarse level has."""
+    return float(np.mean(order.long)) if order.long.size else 0.0
 
 
 def _numbers(order: Order, counts: Sequence[float], owner: int) -> float:

@@ -7,7 +7,13 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from tessella.cells.joins.budget import exchange_bytes, expected, joining_bytes, restart
+from tessella.cells.joins.budget import (
+    exchange_bytes,
+    expected,
+    joining_bytes,
+    long_part,
+    restart,
+)
 from tessella.cells.joins.exchanged import Exchanged, exchange
 from tessella.cells.joins.join import Climb
 from tessella.cells.joins.merging import Merged, merge
@@ -39,6 +45,10 @@ WAITING = 2.0
 DELAY = 1.5e-4
 """Seconds that an iteration takes beside its products, and once more for every doubling of
 processes."""
+
+CALLS = 6e-5
+"""Seconds that a stage of the coarse level takes beside its operations, on the way up and down; to
+join it takes twice as long."""
 
 QUICK = 0.01
 """Seconds of merging below which nothing else is thought of, and seconds that must be saved."""
@@ -131,30 +141,43 @@ def chosen(
     plan = f"about {gib(int(direct.size))} and {direct.joining:.1g} s"
     if bound or (fits and direct.joining < QUICK):
         return Choice(Merging(), plan)
-    fronts = [front_of(order, group) for group in _groups(order)]
+    ways = [Way(front_of(order, n), coarse) for n in _groups(order) for coarse in _levels(order)]
     every = processes.largest_each(
-        "fronts", *(x for front in fronts for x in _cost(front, distinct, dimension))
+        "fronts", *(x for way in ways for x in _cost(*way, distinct, dimension))
     )
     costs = [Cost(*every[i : i + 4]) for i in range(0, len(every), 4)]
     fitting = [i for i, own in enumerate(costs) if own.size < FULL * free] or [0]
-    group, cost = _best([fronts[i] for i in fitting], [costs[i] for i in fitting], right_sides)
+    way, cost = _best([ways[i] for i in fitting], [costs[i] for i in fitting], right_sides)
+    group, coarse = way.front.group, way.coarse
     if not fits:
-        return Choice(Exchange(group=group), plan)
+        return Choice(Exchange(group=group, coarse=coarse), plan)
     if cost.seconds(right_sides) > min(PART * direct.joining, direct.joining - QUICK):
         return Choice(Merging(), plan)
     most = int((direct.joining - cost.joining) / cost.iteration)
-    return Choice(Merging(), plan, Exchange(tolerance=ROUNDING, group=group), most)
+    sooner = Exchange(tolerance=ROUNDING, group=group, coarse=coarse)
+    return Choice(Merging(), plan, sooner, most)
 
 
-def _best(fronts: list[Front], costs: list[Cost], right_sides: int) -> tuple[int, Cost]:
-    """The group of the front that takes the least time. Groups that cannot be coloured like a
-    chessboard take twice as many iterations, which is looked at only of those that may be it."""
+class Way(NamedTuple):
+    """Groups that exchange, and whether they have a coarse level."""
+
+    front: Front
+    coarse: bool
+
+
+def _levels(order: Order) -> tuple[bool, ...]:
+    return (False, True) if order.long.size else (False,)
+
+
+def _best(ways: list[Way], costs: list[Cost], right_sides: int) -> tuple[Way, Cost]:
+    """The way that takes the least time. Groups that cannot be coloured like a chessboard take
+    twice as many iterations, which is looked at only of those that may be it."""
     slow: set[int] = set()
     while True:
         best = min(range(len(costs)), key=lambda i: costs[i].seconds(right_sides))
-        front, cost = fronts[best], costs[best]
-        if best in slow or front.colours.any():
-            return front.group, cost
+        way, cost = ways[best], costs[best]
+        if best in slow or way.front.colours.any():
+            return way, cost
         costs[best] = cost._replace(iterations=2 * cost.iterations)
         slow.add(best)
 
@@ -196,7 +219,7 @@ def _join(stage: Stage, team: int = 1) -> float:
     return (every + stage.flops / team) * (1 + HALF / max(n, 1)) / (RATE * CORES)
 
 
-def _cost(front: Front, distinct: Sequence[Distinct], dimension: int) -> Cost:
+def _cost(front: Front, coarse: bool, distinct: Sequence[Distinct], dimension: int) -> Cost:
     """Of an exchange between these groups."""
     me, stages = processes.index(), front.order.stages
     mine = [i for i, stage in enumerate(stages) if stage.owner == me]
@@ -208,9 +231,30 @@ def _cost(front: Front, distinct: Sequence[Distinct], dimension: int) -> Cost:
             products += count * taken * given
             read += min(count, distinct[i].count) * taken * given
             numbers += count * taken
-    iterations = expected(front, dimension)
+    iterations = expected(front, dimension, coarse)
     vectors = numbers * iterations  # half of them, four times, of half of the iterations
     delay = DELAY * (1 + math.log2(processes.number()))
     iteration = 2 * products / (RATE * CORES) + (read + vectors) / READ + delay
-    size = exchange_bytes(front, distinct, numbers / 2, restart(front))
+    if coarse:
+        more, each = _coarse(front, distinct)
+        joining, iteration = joining + more, iteration + each
+    size = exchange_bytes(front, distinct, numbers / 2, restart(front), coarse)
     return Cost(size, joining, iteration, iterations)
+
+
+def _coarse(front: Front, distinct: Sequence[Distinct]) -> tuple[float, float]:
+    """Seconds to join the coarse level of a front, and to solve with it."""
+    order, part, me = front.order, long_part(front.order), processes.index()
+    teams, joining, read = Teams(order).members, 0.0, 0.0
+    mine = [
+        i
+        for i, stage in enumerate(order.stages)
+        if stage.cells is None and i not in front.joined and me in teams[i]
+    ]
+    for i in mine:
+        count = len(distinct[i].pairs)
+        joining += part**3 * count * _join(order.stages[i], len(teams[i])) + 2 * CALLS
+        read += count * order.stages[i].numbers_left[1]
+    joining += part**2 * (joining_traffic(order) if order.above else 0) / SENT
+    told = 2 * DELAY * math.log2(processes.number())
+    return joining, len(mine) * CALLS + part**2 * read / READ + told

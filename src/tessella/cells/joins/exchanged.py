@@ -7,6 +7,7 @@ of every process: each has what its own groups take, and tells its neighbours wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
@@ -15,11 +16,14 @@ from types import MappingProxyType
 import numpy as np
 
 from tessella.cells.joins.budget import restart
+from tessella.cells.joins.coarse import Coarse, coarse
 from tessella.cells.joins.join import Climb, largest_inverse
 from tessella.cells.joins.joined import EXACT, JoinedCells
 from tessella.cells.joins.routes import Side, sides
 from tessella.cells.maps.maps import Maps
+from tessella.cells.order.coarse import coarse_order
 from tessella.cells.order.front import Front, front_of
+from tessella.cells.order.order import Order
 from tessella.cells.solvers import Exchange
 from tessella.linalg.iterative.gmres import Solved, gmres
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
@@ -64,6 +68,20 @@ class Exchanged(JoinedCells):
     def _sides(self) -> list[Side]:
         return sides(self._front, self.maps, self.distinct)
 
+    @property
+    def coarse_order(self) -> Order | None:
+        """In which the coarse level is joined, if there is one."""
+        return None if self._coarse is None else self._coarse.merged.order
+
+    @cached_property
+    def _coarse(self) -> Coarse | None:
+        """None where it would hardly determine what it solves for."""
+        level = coarse_order(self._front) if self.solver.coarse else None
+        if level is None:
+            return None
+        found = coarse(level, self.maps, self.distinct, self._sides[0].groups)
+        return None if found.merged.undetermined or found.merged.growth > TOO_MUCH else found
+
     def _across(
         self,
         outs: list[Array],
@@ -105,7 +123,7 @@ class Exchanged(JoinedCells):
         right = own[0]
         for mine in own[1:]:
             right = right + first.times_back(first.home.go(mine))
-        x = [self._iterated(self._around_back, right).x]
+        x = [self._iterated(self._around_back, right, back=True).x]
         for side, mine in zip(rest, own[1:], strict=True):
             x.append(mine + side.times_back(side.home.go(x[0])))
         for side, mine in zip(self._sides, x[1:] + x[:1], strict=True):
@@ -125,6 +143,10 @@ class Exchanged(JoinedCells):
             found = side.times_back(side.home.go(found))
         return x - found
 
+    def prepare(self) -> None:
+        """What every right-hand side needs beside the maps."""
+        _ = self._sides, self._coarse
+
     def settles(self, most: int, progress: Progress | None = None) -> bool:
         """Whether so many iterations solve for any data, and determine what they find."""
         found = self.trial(most, progress)
@@ -134,7 +156,11 @@ class Exchanged(JoinedCells):
         """The exchange of random data, which leave nothing out."""
         random = np.random.default_rng(processes.index())
         right = random.standard_normal(sum(own.taken.size for own in self._sides[0].groups))
-        return self._iterated(self._around, right, progress, most, ROUGHLY)
+        found = self._iterated(self._around, right, progress, most, ROUGHLY)
+        squares = np.array([right @ right, found.x @ found.x, right.size])
+        given, taken, size = processes.total("trial", squares)
+        share = math.sqrt(given / (taken * size)) if taken > 0 else 1.0
+        return found._replace(regular=min(found.regular, share))
 
     def _iterated(
         self,
@@ -143,9 +169,15 @@ class Exchanged(JoinedCells):
         progress: Progress | None = None,
         most: int | None = None,
         tolerance: float | None = None,
+        back: bool = False,
     ) -> Solved:
-        return gmres(
-            product,
+        def before(x: Array) -> Array:
+            if self._coarse is None:
+                return x
+            return self._coarse.solve_back(x) if back else self._coarse.solve(x)
+
+        found = gmres(
+            lambda x: product(before(x)),
             right,
             tolerance=tolerance or self.solver.tolerance,
             most=most or self.solver.max_iterations,
@@ -153,6 +185,7 @@ class Exchanged(JoinedCells):
             total=None if processes.alone() else partial(processes.total, "exchange"),
             progress=progress,
         )
+        return found._replace(x=before(found.x))
 
 
 ROUGHLY = 1e-6
@@ -160,17 +193,24 @@ ROUGHLY = 1e-6
 is larger."""
 
 REGULAR = 1e-7
-"""Reciprocal condition number below which the exchange may not determine its solution."""
+"""Reciprocal condition number below which the exchange may not determine its solution: as far as it
+was seen, and by how much larger than random data that solution is."""
+
+TOO_MUCH = 1e8
+"""The largest number in the inverse of an exchange between groups of the coarse level beyond which
+this is left out."""
 
 
 def exchange(climb: Climb, solver: Exchange) -> Exchanged:
     """What has been joined as far as groups for this solver."""
     order = climb.order
     maps = tuple(climb.maps.get(i) for i in range(len(order.stages)))
-    return Exchanged(
+    found = Exchanged(
         order, tuple(climb.leaves), tuple(climb.distinct), tuple(climb.joins), climb.reused,
         largest_inverse(climb.joins), solver, maps,
     )  # fmt: skip
+    found.prepare()
+    return found
 
 
 def _one(parts: list[Array], i: int) -> list[Array]:

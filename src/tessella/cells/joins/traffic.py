@@ -32,8 +32,7 @@ def traffic(
     who give something at faces between processes are told what is taken there, and those below them
     their cells' unknowns.
     """
-    sizes = [order.stages[i].sizes for i in order.handed]
-    once = sum(sum(own.taken) + sum(own.given) + sums for own in sizes) + _crossing(order)
+    once = _handed(order, sums) + _crossing(order)
     told = (1 + corrections) * once + _unknowns(order, ends, unknowns)
     return Traffic(joining_traffic(order, sums), 8 * told)
 
@@ -50,12 +49,14 @@ def exchange_traffic(
     iterations: int,
     tried: int = 0,
     again: float = 1.0,
+    coarse: Order | None = None,
 ) -> Traffic:
     """Of an exchange between groups in so many iterations, after a trial of so many; in this part
     of them vectors are made orthogonal again.
 
     Every product costs what crosses between processes: one an iteration, one for the residual at
-    the end, and for data two and what groups of the first colour give.
+    the end, and for data two and what groups of the first colour give; and if there is a coarse
+    level (of this order) what that tells, which is asked once more for the solution.
     """
     order, colours = front.order, front.colours[front.giver]
     crossing = _crossing(order)
@@ -63,14 +64,26 @@ def exchange_traffic(
     data = 2 * crossing + (first if front.colours.any() else 0)
     sums = processes.total_sent(1 + max(stage.owner for stage in order.stages))
 
+    asked = 0 if coarse is None else _handed(coarse)
+
     def sent(k: int) -> int:
         whole, rest = divmod(k, restart(front))
         cycles = [restart(front)] * whole + [rest] * (rest > 0)
         told = sum(1 + round((1 + again) * n * (n + 3) / 2) for n in cycles)
-        return (k + len(cycles)) * crossing + sums * (told + (k > 0))
+        products = k + len(cycles)
+        return products * (crossing + asked) + sums * (told + (k > 0)) + (k > 0) * asked
 
+    joining = 8 * sent(tried) + (8 * 3 * sums if tried else 0)
+    if coarse is not None:
+        joining += joining_traffic(coarse)
     solving = sent(iterations) + data + 2 * sums + _unknowns(order, ends, unknowns)
-    return Traffic(8 * sent(tried), 8 * solving)
+    return Traffic(joining, 8 * solving)
+
+
+def _handed(order: Order, sums: int = 0) -> int:
+    """Numbers that groups which are handed over give, and take."""
+    sizes = [order.stages[i].sizes for i in order.handed]
+    return sum(sum(own.taken) + sum(own.given) + sums for own in sizes)
 
 
 def _crossing(order: Order) -> int:

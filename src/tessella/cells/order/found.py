@@ -120,7 +120,8 @@ class _Ordering:
         starts = stack_ports(self.joints.up + self.joints.down)
         ends = [self._ends(stage, starts) for stage in stages]
         taken, given = ([one and one[k] for one in ends] for k in (0, 1))
-        return Order(stages, place, tuple(taken), tuple(given), int(starts[-1]))
+        long = self.joints.long
+        return Order(stages, place, tuple(taken), tuple(given), int(starts[-1]), long=long)
 
     def _grown(self, own: _Growing) -> Stage:
         if own.single:

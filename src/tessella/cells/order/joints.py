@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import blake2b
 
 import numpy as np
 
-from tessella.cells.order.stage import Sizes
+from tessella.cells.order.stage import Sizes, stack_ports
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,6 +19,8 @@ class Joints:
     up, down  how many numbers the cell above takes from below, and the other one from above
     starts    where the ports of every cell begin, (J + 1,)
     ports     twice their faces, and one more where the face is above the cell
+    long      which of all these numbers, of every face first what goes up, are of its longest waves
+              (see `coarse`); empty if nobody knows
     """
 
     ends: np.ndarray
@@ -26,6 +28,7 @@ class Joints:
     down: np.ndarray
     starts: np.ndarray
     ports: np.ndarray
+    long: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @property
     def faces(self) -> int:
@@ -41,9 +44,18 @@ class Joints:
     def digest(self) -> bytes:
         """The same for the same numbers."""
         found = blake2b(digest_size=16)
-        for own in (self.ends, self.up, self.down, self.starts, self.ports):
+        for own in (self.ends, self.up, self.down, self.starts, self.ports, self.long):
             found.update(np.int64(own.size).tobytes() + np.ascontiguousarray(own).tobytes())
         return found.digest()
+
+    def longest(self, axis: np.ndarray, axes: int) -> list[np.ndarray]:
+        """Which numbers at faces across every axis are of the longest waves, where faces across an
+        axis are alike."""
+        starts, found = stack_ports(self.up + self.down), []
+        for own in (np.flatnonzero(axis == k)[:1] for k in range(axes)):
+            at = [slice(starts[i], starts[i + 1]) for i in own.tolist()]
+            found.append(np.concatenate([np.zeros(0, dtype=bool), *(self.long[x] for x in at)]))
+        return found
 
     def counts(self, cells: np.ndarray) -> np.ndarray:
         """How many ports some cells have."""
@@ -81,5 +93,6 @@ class Joints:
             np.append(self.down, np.where(upper, taken, 0)),
             np.searchsorted(cell[order], np.arange(count + 1)),
             np.append(self.ports, codes)[order],
+            np.append(self.long, np.zeros(taken.sum() if self.long.size else 0, dtype=bool)),
         )
         return made, order

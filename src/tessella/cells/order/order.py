@@ -10,7 +10,7 @@ below it, and what lies above belongs to the first of those it joins.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
@@ -36,6 +36,8 @@ class Order:
     """Of that vector."""
     each: int = 1
     """What counts as one cell here may be about so many."""
+    long: np.ndarray = field(default_factory=lambda: np.zeros(0, dtype=bool))
+    """Which numbers of that vector are of the longest waves on their faces, if anybody knows."""
 
     @property
     def count(self) -> int:

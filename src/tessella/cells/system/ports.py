@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -162,7 +162,8 @@ def _ports_of(crossing: Crossing) -> Ports:
         number, (axis, side, part) = int(face[i]), (int(x[i]) for x in at)
         modes = special.get(number, usual[axis])
         made.append(_port(crossing, int(cell[i]), number, (axis, side, part), modes))
-    joints = Joints(faces.ends, up, down, sides.starts, 2 * face + sides.side)
+    long = _longest(faces.axis, usual, special, cells.degree)
+    joints = Joints(faces.ends, up, down, sides.starts, 2 * face + sides.side, long)
     return Ports(tuple(made), which.ravel(), joints)
 
 
@@ -174,6 +175,29 @@ def _widths(modes: Modes) -> tuple[int, int]:
     """How many numbers cross a face, from below and from above."""
     below, above = (sum(p.shape[1] for p in data) for data in modes)
     return below, above
+
+
+LONG = 1 / 3
+"""Part of the degrees on a face whose functions are its longest waves: with fewer an exchange takes
+more iterations, with more its coarse level costs as much as it saves."""
+
+
+def _longest(
+    axis: np.ndarray, usual: Sequence[Modes], special: Mapping[int, Modes], degree: int
+) -> np.ndarray:
+    """Which of all numbers that cross faces are of the longest waves there."""
+    low, along = math.ceil(LONG * (degree + 1)), max(len(usual) - 1, 0)
+    count = math.comb(low - 1 + along, along)
+
+    def of(modes: Modes) -> np.ndarray:
+        own = [np.arange(p.shape[1]) < count for data in modes for p in data]
+        return np.concatenate([np.zeros(0, dtype=bool), *own])
+
+    each = [of(modes) for modes in usual]
+    parts = [each[i] for i in axis.tolist()]
+    for number, modes in special.items():
+        parts[number] = of(modes)
+    return np.concatenate([np.zeros(0, dtype=bool), *parts])
 
 
 def _special(crossing: Crossing) -> list[int]:
