@@ -48,7 +48,7 @@ processes."""
 
 CALLS = 6e-5
 """Seconds that a stage of the coarse level takes beside its operations, on the way up and down; to
-join it takes twice as long."""
+join it takes four times as long."""
 
 QUICK = 0.01
 """Seconds of merging below which nothing else is thought of, and seconds that must be saved."""
@@ -135,7 +135,8 @@ def chosen(
     left, room = (available_bytes(n) - maps for n in (others + more, others))
     if room <= 0:
         left = sys.maxsize  # maps alone do not fit: refused later
-    *merging, short = processes.largest_each("plan", size, _merging(order, distinct), -float(left))
+    joins = _joins(order, distinct)
+    *merging, short = processes.largest_each("plan", size, _merging(order, joins), -float(left))
     direct, free = Cost(*merging), -short
     fits = direct.size < FILLED * free and direct.joining < PATIENCE
     plan = f"about {gib(int(direct.size))} and {direct.joining:.1g} s"
@@ -143,7 +144,7 @@ def chosen(
         return Choice(Merging(), plan)
     ways = [Way(front_of(order, n), coarse) for n in _groups(order) for coarse in _levels(order)]
     every = processes.largest_each(
-        "fronts", *(x for way in ways for x in _cost(*way, distinct, dimension))
+        "fronts", *(x for way in ways for x in _cost(*way, distinct, joins, dimension))
     )
     costs = [Cost(*every[i : i + 4]) for i in range(0, len(every), 4)]
     fitting = [i for i, own in enumerate(costs) if own.size < FULL * free] or [0]
@@ -197,19 +198,11 @@ def _groups(order: Order) -> list[int]:
     return sorted(found)
 
 
-def _merging(order: Order, distinct: Sequence[Distinct]) -> float:
+def _merging(order: Order, joins: Joins) -> float:
     """Seconds of all joins that this process makes or takes part in, and of what is sent."""
-    me, teams = processes.index(), Teams(order).members
-    joins = {
-        i: len(distinct[i].pairs) * _join(stage, len(teams[i]))
-        for i, stage in enumerate(order.stages)
-        if stage.cells is None and me in teams[i]
-    }
-    if not order.above:
-        return sum(joins.values())
-    above = sum(seconds for i, seconds in joins.items() if i in order.above)
-    above += joining_traffic(order) / processes.number() / SENT
-    return sum(seconds for i, seconds in joins.items() if i not in order.above) + WAITING * above
+    above = sum(seconds for i, seconds in joins.seconds.items() if i in order.above)
+    below = sum(joins.seconds.values()) - above
+    return below + (WAITING * (above + joins.sending) if order.above else 0.0)
 
 
 def _join(stage: Stage, team: int = 1) -> float:
@@ -219,11 +212,31 @@ def _join(stage: Stage, team: int = 1) -> float:
     return (every + stage.flops / team) * (1 + HALF / max(n, 1)) / (RATE * CORES)
 
 
-def _cost(front: Front, coarse: bool, distinct: Sequence[Distinct], dimension: int) -> Cost:
+class Joins(NamedTuple):
+    """Seconds of the joins of every stage that this process makes or takes part in, and numbers
+    that they leave for right-hand sides; and seconds that it takes to send what several make."""
+
+    seconds: dict[int, float]
+    numbers: dict[int, int]
+    sending: float
+
+
+def _joins(order: Order, distinct: Sequence[Distinct]) -> Joins:
+    me, teams = processes.index(), Teams(order).members
+    mine = [i for i, s in enumerate(order.stages) if s.cells is None and me in teams[i]]
+    seconds = {i: len(distinct[i].pairs) * _join(order.stages[i], len(teams[i])) for i in mine}
+    numbers = {i: len(distinct[i].pairs) * order.stages[i].numbers_left[1] for i in mine}
+    sent = joining_traffic(order) if order.above else 0
+    return Joins(seconds, numbers, sent / processes.number() / SENT)
+
+
+def _cost(
+    front: Front, coarse: bool, distinct: Sequence[Distinct], joins: Joins, dimension: int
+) -> Cost:
     """Of an exchange between these groups."""
     me, stages = processes.index(), front.order.stages
     mine = [i for i, stage in enumerate(stages) if stage.owner == me]
-    joining = sum(len(distinct[i].pairs) * _join(stages[i]) for i in mine if i in front.joined)
+    joining = sum(joins.seconds[i] for i in mine if i in front.joined)
     products = read = numbers = 0
     for i in mine:
         if count := front.counts[i]:
@@ -236,25 +249,17 @@ def _cost(front: Front, coarse: bool, distinct: Sequence[Distinct], dimension: i
     delay = DELAY * (1 + math.log2(processes.number()))
     iteration = 2 * products / (RATE * CORES) + (read + vectors) / READ + delay
     if coarse:
-        more, each = _coarse(front, distinct)
+        more, each = _coarse(front, joins)
         joining, iteration = joining + more, iteration + each
     size = exchange_bytes(front, distinct, numbers / 2, restart(front), coarse)
     return Cost(size, joining, iteration, iterations)
 
 
-def _coarse(front: Front, distinct: Sequence[Distinct]) -> tuple[float, float]:
+def _coarse(front: Front, joins: Joins) -> tuple[float, float]:
     """Seconds to join the coarse level of a front, and to solve with it."""
-    order, part, me = front.order, long_part(front.order), processes.index()
-    teams, joining, read = Teams(order).members, 0.0, 0.0
-    mine = [
-        i
-        for i, stage in enumerate(order.stages)
-        if stage.cells is None and i not in front.joined and me in teams[i]
-    ]
-    for i in mine:
-        count = len(distinct[i].pairs)
-        joining += part**3 * count * _join(order.stages[i], len(teams[i])) + 2 * CALLS
-        read += count * order.stages[i].numbers_left[1]
-    joining += part**2 * (joining_traffic(order) if order.above else 0) / SENT
+    part, mine = long_part(front.order), joins.seconds.keys() - front.joined
+    seconds = sum(joins.seconds[i] for i in mine)
+    read = sum(joins.numbers[i] for i in mine)
+    joining = 4 * CALLS * len(mine) + part**3 * seconds + part**2 * joins.sending
     told = 2 * DELAY * math.log2(processes.number())
     return joining, len(mine) * CALLS + part**2 * read / READ + told

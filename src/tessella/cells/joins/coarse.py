@@ -103,7 +103,8 @@ def coarse(
             used, which[k] = np.unique(
                 distinct[leaf.stage].which[leaf.members], return_inverse=True
             )
-            T = own.T[used][:, leaf.given[:, None], leaf.taken]
+            T = own.T if len(used) == len(own.T) else own.T[used]
+            T = T.take(leaf.given, axis=1).take(leaf.taken, axis=2)
             leaves[k] = Maps(T, np.zeros((len(T), 0, len(leaf.taken))), ())
     climb = Climb(level.order, leaves, distinct_members(level.order, which), None)
     merged = merge(climb.below(), NOUGHT)

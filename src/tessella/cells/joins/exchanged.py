@@ -171,21 +171,25 @@ class Exchanged(JoinedCells):
         tolerance: float | None = None,
         back: bool = False,
     ) -> Solved:
-        def before(x: Array) -> Array:
-            if self._coarse is None:
-                return x
-            return self._coarse.solve_back(x) if back else self._coarse.solve(x)
-
-        found = gmres(
-            lambda x: product(before(x)),
+        """With the coarse level as long as that helps: waves that it holds half of mislead it."""
+        level, most = self._coarse, most or self.solver.max_iterations
+        solve = partial(
+            gmres,
+            product,
             right,
             tolerance=tolerance or self.solver.tolerance,
-            most=most or self.solver.max_iterations,
             restart=restart(self._front),
             total=None if processes.alone() else partial(processes.total, "exchange"),
             progress=progress,
         )
-        return found._replace(x=before(found.x))
+        if level is None:
+            return solve(most=most)
+        found = solve(most=most, before=level.solve_back if back else level.solve)
+        done = len(found.history)
+        if found.residual < MISLED or done >= most:
+            return found
+        rest = solve(most=most - done)
+        return rest._replace(history=found.history + rest.history, again=found.again + rest.again)
 
 
 ROUGHLY = 1e-6
@@ -195,6 +199,9 @@ is larger."""
 REGULAR = 1e-7
 """Reciprocal condition number below which the exchange may not determine its solution: as far as it
 was seen, and by how much larger than random data that solution is."""
+
+MISLED = 1e-2
+"""Relative residual that the coarse level must get below, if it is not to be left out."""
 
 TOO_MUCH = 1e8
 """The largest number in the inverse of an exchange between groups of the coarse level beyond which

@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
@@ -148,7 +149,8 @@ class JoinedCells(ABC):
         outs = [NONE if own is None else own for own in c]
         parts = [NONE if own is None else own for own in sums]
         passing = [NONE] * len(stages)
-        for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
+        for i in self._passed:
+            stage, join = stages[i], self.joins[i]
             if join is not None:
                 given, total = (
                     both(outs, stage).take(stage.given_order, axis=-1),
@@ -167,7 +169,7 @@ class JoinedCells(ABC):
 
     def _down(self, passing: list[Array], taken: list[Array]) -> None:
         """From what is taken at the front to what all below take."""
-        for i in range(len(self.order.stages) - 1, -1, -1):
+        for i in reversed(self._passed):
             self._hand_down(i, taken)
             join = self.joins[i]
             if join is not None:
@@ -176,6 +178,17 @@ class JoinedCells(ABC):
 
     def _mine(self, i: int) -> bool:
         return self.order.stages[i].owner == processes.index()
+
+    @cached_property
+    def _rooms_of(self) -> list[int]:
+        """Stages of which this process has something: its own, and those it goes on with."""
+        me, every = processes.index(), range(len(self.order.stages))
+        return [i for i in every if self._mine(i) or self.handed.get(i) == me]
+
+    @cached_property
+    def _passed(self) -> list[int]:
+        """Those of them that are joined, handed over or gone on with, children first."""
+        return [i for i in self._rooms_of if self.joins[i] is not None or i in self.handed]
 
     def _hand_up(self, i: int, *lists: list[Array]) -> None:
         """What a stage has to the process that goes on with it, if that is another one."""
@@ -198,12 +211,11 @@ class JoinedCells(ABC):
 
     def _rooms(self, several: tuple[int, ...], width: Callable[[Stage], int]) -> list[Array]:
         """Zeros for the members of every stage, and of those that are handed over."""
-        return [
-            np.zeros((s.count, *several, width(s)))
-            if self._mine(i) or self.handed.get(i) == processes.index()
-            else NONE
-            for i, s in enumerate(self.order.stages)
-        ]
+        found = [NONE] * len(self.order.stages)
+        for i in self._rooms_of:
+            stage = self.order.stages[i]
+            found[i] = np.zeros((stage.count, *several, width(stage)))
+        return found
 
     # --- the same transposed
 
@@ -224,7 +236,8 @@ class JoinedCells(ABC):
         stages = self.order.stages
         passing = [NONE] * len(stages)
         own = [NONE if x is None else x for x in taken]
-        for i, (stage, join) in enumerate(zip(stages, self.joins, strict=True)):
+        for i in self._passed:
+            stage, join = stages[i], self.joins[i]
             if join is not None:
                 outside, passing[i] = gathered(stage, own)
                 own[i] = outside + self.distinct[i].times(join.S.transpose(0, 2, 1), passing[i])
@@ -232,7 +245,7 @@ class JoinedCells(ABC):
         return passing, own
 
     def _up_back(self, passing: list[Array], given: list[Array], parts: list[Array]) -> None:
-        for i in range(len(self.order.stages) - 1, -1, -1):
+        for i in reversed(self._passed):
             self._hand_down(i, given, parts)
             join = self.joins[i]
             if join is not None:

@@ -56,7 +56,7 @@ def exchange_traffic(
 
     Every product costs what crosses between processes: one an iteration, one for the residual at
     the end, and for data two and what groups of the first colour give; and if there is a coarse
-    level (of this order) what that tells, which is asked once more for the solution.
+    level (of this order) what that tells, in every iteration and for the solution.
     """
     order, colours = front.order, front.colours[front.giver]
     crossing = _crossing(order)
@@ -71,7 +71,7 @@ def exchange_traffic(
         cycles = [restart(front)] * whole + [rest] * (rest > 0)
         told = sum(1 + round((1 + again) * n * (n + 3) / 2) for n in cycles)
         products = k + len(cycles)
-        return products * (crossing + asked) + sums * (told + (k > 0)) + (k > 0) * asked
+        return products * (crossing + asked) + sums * (told + (k > 0))
 
     joining = 8 * sent(tried) + (8 * 3 * sums if tried else 0)
     if coarse is not None:

@@ -177,7 +177,7 @@ def _widths(modes: Modes) -> tuple[int, int]:
     return below, above
 
 
-LONG = 1 / 3
+LONG = 1 / 4
 """Part of the degrees on a face whose functions are its longest waves: with fewer an exchange takes
 more iterations, with more its coarse level costs as much as it saves."""
 

@@ -18,6 +18,8 @@ from tessella.linalg.iterative.iteration import Stop
 from tessella.machine.arrays import Array
 from tessella.machine.progress import Progress
 
+Map = Callable[[Array], Array]
+
 Total = Callable[[Array], Array]
 """The sum over all processes, of what each has."""
 
@@ -44,30 +46,34 @@ class Solved(NamedTuple):
 
 
 def gmres(
-    product: Callable[[Array], Array],
+    product: Map,
     right: Array,
     *,
     tolerance: float,
     most: int,
     restart: int,
+    before: Map | None = None,
     total: Total | None = None,
     progress: Progress | None = None,
 ) -> Solved:
     """Solve product(x) = right to a relative residual of `tolerance` in at most so many iterations,
-    begun anew after `restart` of them."""
+    begun anew after `restart` of them; with `before`, something like the inverse of the product,
+    product(before(y)) = right is what is iterated, and x = before(y)."""
     add: Total = total or (lambda own: own)
+    both: Map = product if before is None else (lambda y: product(before(y)))
     x, left, size = np.zeros_like(right), right, _norm(right, add)
     history: list[float] = []
     if size == 0.0:
         return Solved(x, history, Stop.ZERO, 0.0, 1.0)
     error, regular, again, stop = 1.0, 1.0, 0, None
     while stop is None:
-        cycle = _Cycle(product, left, error * size, min(restart, most - len(history)), add)
+        cycle = _Cycle(both, left, error * size, min(restart, most - len(history)), add)
         while cycle.goes_on and not (history and history[-1] <= tolerance):
             history.append(cycle.grown() / size)
             if progress is not None:
                 progress(len(history), most, history[-1])
-        x = x + cycle.solution()
+        y = cycle.solution()
+        x = x + (y if before is None else before(y))
         regular, again = min(regular, cycle.regular()), again + cycle.again
         left = right - product(x)
         error, last = _norm(left, add) / size, error
@@ -96,9 +102,7 @@ class _Cycle:
     """Iterations from one beginning. The rows of V are orthonormal, A V_k = V_k+1 H, and turned by
     Q, a product of Givens rotations, H is a triangle R."""
 
-    def __init__(
-        self, product: Callable[[Array], Array], left: Array, size: float, most: int, total: Total
-    ) -> None:
+    def __init__(self, product: Map, left: Array, size: float, most: int, total: Total) -> None:
         self.product, self.total, self.k, self.goes_on = product, total, 0, most > 0
         self.again = 0
         self.V = np.empty((most + 1, len(left)))  # pages that no iteration reaches take no memory
