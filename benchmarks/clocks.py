@@ -128,6 +128,7 @@ def lsqr(number: int) -> dict[str, Any]:
 
 CASES: dict[str, Callable[[int], dict[str, Any]]] = {
     "cells, plane": lambda number: cells(number, *SIZES[0]),
+    "larger blocks": lambda number: cells(number, *SIZES[2]),
     "cells, space": lambda number: cells(number, *SIZE_3D),
     "LSQR, an iteration": lsqr,
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import os
 import re
@@ -19,7 +20,7 @@ import numpy as np
 import tessella as ts
 from benchmarks.harness import save, table
 from tessella.cells.factors import CellFactors
-from tessella.cells.joins.budget import expected
+from tessella.cells.joins.budget import expected, long_part
 from tessella.cells.joins.merging import Merged
 from tessella.cells.joins.together import Teams
 from tessella.cells.joins.traffic import exchange_traffic, traffic
@@ -35,7 +36,7 @@ from tessella.machine.threads import CORES
 from tessella.solving.method import Method
 from tessella.solving.ways import way
 
-SIZES = ((2, 12, 280), (2, 10, 400))
+SIZES = ((2, 12, 280), (2, 10, 400), (2, 24, 200))
 """Dimension, cells of one process along each axis, and features of a cell."""
 
 SIZE_3D = (3, 4, 250)
@@ -200,7 +201,8 @@ def weak(size: Size, numbers: Sequence[int]) -> list[dict[str, Any]]:
 def scaling() -> None:
     """Weak scaling in the plane."""
     rows: list[dict[str, Any]] = []
-    for size, numbers in zip(SIZES, ((1, 2, 4, 8, 16), (1, 8)), strict=True):
+    every = (1, 2, 4, 8, 16), (1, 8), (1, 2, 4, 8, 16)
+    for size, numbers in zip(SIZES, every, strict=True):
         rows += weak(size, numbers)
         save(f"scaling_{CORES}_cores", rows)
 
@@ -214,7 +216,7 @@ def sent() -> None:
     """Bytes that processes send each other, foretold and counted; no times, so that any number of
     them will do on any machine."""
     rows: list[dict[str, Any]] = []
-    for size, numbers in ((SIZES[0], (2, 4, 8, 16)), (SIZE_3D, (2, 4, 8))):
+    for size, numbers in ((SIZES[0], (2, 4, 8, 16)), (SIZES[2], (2, 4)), (SIZE_3D, (2, 4, 8))):
         for number in numbers:
             found = run(number, 1, "benchmarks.scaling", number, PLENTY - 1, *size)[0]
             names = ("cells", "joined by", "iterations", "foretold", "bytes")
@@ -275,14 +277,22 @@ def counted_operations(ready: CellFactors, number: int) -> dict[str, float]:
 
 
 def _exchange_operations(plan: Order, group: int, number: int, dimension: int) -> np.ndarray:
-    """Of every process, for products and vectors of a trial and a solve; a number that is read
-    counts as ten operations."""
-    front, found = front_of(plan, group), np.zeros(number)
-    iterations = expected(front, dimension)
-    for stage, count in zip(plan.stages, front.counts, strict=True):
-        taken, given = (sum(own) for own in stage.sizes)
-        found[stage.owner] += 10 * count * (taken * given + taken * iterations)
-    return 1.5 * iterations * found
+    """Of every process, for products and vectors of a trial and a solve, and for a coarse level if
+    there are fewer then; a number that is read counts as ten operations."""
+    front, part, teams = front_of(plan, group), long_part(plan), Teams(plan).members
+    found = []
+    for coarse in (False, True):
+        once, each = np.zeros(number), np.zeros(number)
+        iterations = expected(front, dimension, coarse)
+        for i, (stage, count) in enumerate(zip(plan.stages, front.counts, strict=True)):
+            taken, given = (sum(own) for own in stage.sizes)
+            each[stage.owner] += 10 * count * (taken * given + taken * iterations)
+            if coarse and stage.cells is None and i not in front.joined:
+                every, shared = _join_operations(stage, len(teams[i]))
+                once[list(teams[i])] += part**3 * stage.count * (every + shared)
+                each[stage.owner] += 10 * part**2 * stage.count * stage.numbers_left[1]
+        found.append(once + 1.5 * iterations * each)
+    return min(found, key=np.max)
 
 
 def _order(ready: CellFactors, number: int) -> Order:
@@ -299,18 +309,19 @@ def _join_operations(stage: Stage, team: int) -> tuple[float, float]:
 
 def exchange_growth() -> None:
     """Iterations of the exchange with ever more cells along an axis: between single cells, and
-    between groups of them."""
+    between groups of them, alone and with a coarse level."""
     rows = []
     for dimension, features, edges in ((2, 60, (4, 8, 16, 32)), (3, 100, (2, 4, 6, 8))):
         for edge in edges:
             row: dict[str, Any] = {"dimension": dimension, "cells along an axis": edge}
-            for group in (1, 4, 16, 64):
+            for coarse, group in itertools.product((False, True), (1, 4, 16, 64)):
                 solution = ts.solve(
                     problem((1,) * dimension), coupling="interfaces", subdomains=edge,
-                    features=features, solver=Exchange(tolerance=1e-14, group=group),
-                    estimate=False,
+                    features=features, estimate=False,
+                    solver=Exchange(tolerance=1e-14, group=group, coarse=coarse),
                 )  # fmt: skip
-                row[f"groups of {group}"] = solution.report.iterations
+                level = ", coarse level" if coarse else ""
+                row[f"groups of {group}{level}"] = solution.report.iterations
             rows.append(row)
     table("iterations of the exchange", rows)
     save("exchange_growth", rows)

@@ -1,11 +1,13 @@
 """The coarse level of an exchange: it solves for long waves, so that iterations do not grow."""
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import tessella as ts
 from tessella.cells.factors import CellFactors
+from tessella.cells.joins import exchanged as exchanged_module
 from tessella.cells.joins.exchanged import Exchanged
 from tessella.cells.solvers import Exchange
 from tessella.cells.system import ports
@@ -41,10 +43,10 @@ def solved(problem, subdomains=8, features=60, **choices):
     )  # fmt: skip
 
 
-def exchanged(problem, subdomains=4, features=40, group=1, **choices) -> Exchanged:
+def exchanged(problem, subdomains=4, features=40, group=1, coarse=True) -> Exchanged:
     factored = ts.factor(
         problem, subdomains=subdomains, features=features, coupling="interfaces",
-        solver=Exchange(tolerance=1e-13, group=group), **choices,
+        solver=Exchange(tolerance=1e-13, group=group, coarse=coarse),
     )  # fmt: skip
     assert isinstance(factored.ready, CellFactors)
     assert isinstance(factored.ready.joined, Exchanged)
@@ -107,8 +109,57 @@ def test_with_all_waves_it_is_the_inverse(monkeypatch, group):
 @pytest.mark.parametrize("group", [1, 4])
 def test_forth_and_back_are_transposed(group):
     joined = exchanged(poisson(), group=group)
-    level, random = joined._coarse, np.random.default_rng(1)
+    level, random = joined._helping.level, np.random.default_rng(1)
     size = sum(own.taken.size for own in joined._sides[0].groups)
     x, y = random.standard_normal((2, size))
     assert level.solve(x) @ y == pytest.approx(x @ level.solve_back(y), rel=1e-12)
     assert not np.allclose(level.solve(x), x)
+
+
+def sharp(x):
+    return 1 + 1e4 * jax.nn.sigmoid(60 * (x[:, 0] - 0.5)) * jax.nn.sigmoid(60 * (x[:, 1] - 0.5))
+
+
+MISLEADING = {
+    "contrast": (
+        poisson(-(ts.D(x=1) @ (sharp * ts.D(x=1)) + ts.D(y=1) @ (sharp * ts.D(y=1)))),
+        (8, 80),
+    ),
+    "waves of few features": (poisson(ts.Laplacian() + 35.97476**2 * ts.Identity()), (8, 40)),
+    "too long waves": (poisson(ts.Laplacian() + 51.1515**2 * ts.Identity()), (7, 60)),
+}
+
+
+@pytest.mark.parametrize("name", MISLEADING)
+def test_a_level_that_misleads_is_left_out(name):
+    problem, sizes = MISLEADING[name]
+    one, other = (solved(problem, *sizes, coarse=coarse) for coarse in (True, False))
+    assert one.report.stop_reason.startswith("converged")
+    assert one.report.iterations <= other.report.iterations + exchanged_module.SOON + 20
+    exact = np.asarray(other(AT))
+    assert np.max(np.abs(one(AT) - exact)) <= 1e-8 * np.max(np.abs(exact))
+
+
+def test_what_misled_once_is_not_asked_again():
+    problem, (cells, features) = MISLEADING["contrast"]
+    joined = exchanged(problem, cells, features)
+    assert joined.coarse_order is not None
+    joined.trial(500)
+    assert joined.coarse_order is None
+
+
+def test_a_level_that_hardly_determines_what_it_closes_is_left_out():
+    resonant = poisson(ts.Laplacian() + 29.49472294268076**2 * ts.Identity())
+    assert exchanged(resonant, 6, 40, group=4).coarse_order is None
+
+
+def test_progress_goes_on_where_a_level_is_left_out():
+    problem, (cells, features) = MISLEADING["contrast"]
+    joined, seen = exchanged(problem, cells, features), []
+    joined.trial(500, lambda *at: seen.append(at[:2]))
+    assert seen == [(k + 1, 500) for k in range(len(seen))] and len(seen) > exchanged_module.SOON
+
+
+def test_its_memory_counts():
+    with_level, without = (exchanged(poisson(), 8, coarse=coarse).bytes for coarse in (True, False))
+    assert without == 0 < with_level

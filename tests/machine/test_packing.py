@@ -28,6 +28,7 @@ class Thing:
     numbers: list[int]
     share: float
     there: jax.Array
+    late: int = 7
     _remembered: dict[str, int] = field(default_factory=dict)
 
 
@@ -45,12 +46,12 @@ def thing(**changes):
     return Thing(**whole | changes)
 
 
-def through_file(value, path, change=lambda tree: None):
+def through_file(value, path, change=lambda tree: None, later=None):
     packed = pack(value, KNOWN)
     change(packed.tree)
     archive.write(path, "things", 3, {"tree": packed.tree}, **packed.arrays)
     with archive.opened(path, "things", 3) as file:
-        return unpack(file.header["tree"], file, KNOWN)
+        return unpack(file.header["tree"], file, KNOWN, later=later)
 
 
 def test_what_comes_back_is_what_went_in(tmp_path):
@@ -92,6 +93,19 @@ def renamed(tree):
 def test_what_makes_no_sense_is_refused(change, told, tmp_path):
     with pytest.raises(ValueError, match=told):
         through_file(thing(), tmp_path / "things.npz", change)
+
+
+def without(key):
+    return lambda tree: tree["objects"][-1][1].pop(key)
+
+
+def test_older_files_may_lack_what_came_later(tmp_path):
+    path, later = tmp_path / "things.npz", {"Thing": {"late"}}
+    assert through_file(thing(late=3), path, later=later).late == 3
+    assert through_file(thing(late=3), path, without("late"), later).late == 7
+    for key, allowed in (("late", None), ("name", later)):
+        with pytest.raises(ValueError, match="no 'Thing' of such fields"):
+            through_file(thing(), path, without(key), allowed)
 
 
 def test_other_classes_are_not_written():

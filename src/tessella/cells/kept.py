@@ -116,6 +116,9 @@ CLASSES: tuple[type, ...] = (
 )  # fmt: skip
 """All that kept factors are made of; besides their bases, these bases' features and the tiling."""
 
+LATER = {"Order": {"long"}, "Exchange": {"coarse"}}
+"""Fields that the first files do not have."""
+
 
 def kept(factors: CellFactors) -> KeptFactors:
     """The same factors without what no right-hand side asks for."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import types
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, Union, get_args, get_origin, get_type_hints
 
@@ -30,6 +30,8 @@ LEAST = 10_000_000
 """Whole numbers up to this one are believed, larger ones up to the bytes of the file."""
 
 Known = dict[str, type]
+
+Later = Mapping[str, set[str]]
 
 
 class Packed(NamedTuple):
@@ -121,33 +123,33 @@ def _fields(kind: type) -> tuple[str, ...]:
 
 
 @lru_cache
-def _required(kind: type) -> set[str]:
-    """The fields that a file must have: those with a default may have come later."""
-    defaults = getattr(kind, "_field_defaults", None)
-    if defaults is None:
-        none = dataclasses.MISSING
-        every = dataclasses.fields(kind)
-        defaults = [x.name for x in every if not (x.default is x.default_factory is none)]
-    return set(_fields(kind)) - set(defaults)
-
-
-@lru_cache
 def _hints(kind: type) -> dict[str, Any]:
     return get_type_hints(kind)
 
 
 def unpack(
-    tree: dict[str, Any], archive: Archive, known: Known, given: Sequence[object] = ()
+    tree: dict[str, Any],
+    archive: Archive,
+    known: Known,
+    given: Sequence[object] = (),
+    later: Later | None = None,
 ) -> Any:
-    """The object again; a ValueError says what makes no sense."""
-    return _Unpacking(tree, archive, known, given).root()
+    """The object again; a ValueError says what makes no sense. Files that are older than some
+    fields may lack them (`later`, by class)."""
+    return _Unpacking(tree, archive, known, given, later or {}).root()
 
 
 class _Unpacking:
     def __init__(
-        self, tree: dict[str, Any], archive: Archive, known: Known, given: Sequence[object]
+        self,
+        tree: dict[str, Any],
+        archive: Archive,
+        known: Known,
+        given: Sequence[object],
+        later: Later,
     ) -> None:
         self.tree, self.archive, self.known, self.given = tree, archive, known, given
+        self.later = later
         self.objects: list[Any] = []
         self.arrays: dict[str, Any] = {}
         self.largest = max(LEAST, archive.path.stat().st_size)
@@ -164,7 +166,8 @@ class _Unpacking:
 
     def _made(self, name: Any, fields: dict[str, Any]) -> Any:
         kind = self.known.get(name) if isinstance(name, str) else None
-        if kind is None or not _required(kind) <= fields.keys() <= set(_fields(kind)):
+        every = set() if kind is None else set(_fields(kind))
+        if kind is None or not every - self.later.get(name, set()) <= fields.keys() <= every:
             raise ValueError(f"there is no {str(name)[:60]!r} of such fields")
         values, hints = {key: self.value(own) for key, own in fields.items()}, _hints(kind)
         for key, own in values.items():

@@ -166,7 +166,8 @@ def read(
         names = ", ".join(own.name for own in asked)
         raise _of_another(file, f"one with another ansatz, or whose statements are not {names}")
     with file.read_as("factors"):
-        contents = unpack(stored.tree, file, CLASSES, _given(_levels(basis, problem)))
+        given_ones = _given(_levels(basis, problem))
+        contents = unpack(stored.tree, file, CLASSES, given_ones, cells.LATER)
         if not isinstance(contents, Contents):
             raise ValueError("there are none")
         ready = _ready(contents.factors)

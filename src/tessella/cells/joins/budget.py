@@ -66,8 +66,15 @@ def exchange_bytes(
     joins, above = _numbers(order, counts, me), 0.0
     if coarse and order.long.size:
         rest = [0 if i in joined else len(own.pairs) for i, own in enumerate(distinct)]
-        above = _numbers(order, rest, me) + _above(order) / 8
+        sizes = [(i, order.stages[i].sizes, distinct[i].count) for i in front.members]
+        mine = [own for own in sizes if order.stages[own[0]].owner == me]
+        maps = sum(count * sum(own.taken) * sum(own.given) for _, own, count in mine)
+        above = TWICE * _numbers(order, rest, me) + maps + _above(order) / 8
     return 8.0 * (joins + long_part(order) ** 2 * above + numbers * (vectors + VECTORS))
+
+
+TWICE = 2
+"""A coarse level's joins are there once more as what iterations need of them (see `passes`)."""
 
 
 def long_part(order: Order) -> float:

@@ -46,9 +46,9 @@ DELAY = 1.5e-4
 """Seconds that an iteration takes beside its products, and once more for every doubling of
 processes."""
 
-CALLS = 6e-5
+CALLS = 3e-5
 """Seconds that a stage of the coarse level takes beside its operations, on the way up and down; to
-join it takes four times as long."""
+join it takes eight times as long."""
 
 QUICK = 0.01
 """Seconds of merging below which nothing else is thought of, and seconds that must be saved."""
@@ -260,6 +260,6 @@ def _coarse(front: Front, joins: Joins) -> tuple[float, float]:
     part, mine = long_part(front.order), joins.seconds.keys() - front.joined
     seconds = sum(joins.seconds[i] for i in mine)
     read = sum(joins.numbers[i] for i in mine)
-    joining = 4 * CALLS * len(mine) + part**3 * seconds + part**2 * joins.sending
+    joining = 8 * CALLS * len(mine) + part**3 * seconds + part**2 * joins.sending
     told = 2 * DELAY * math.log2(processes.number())
     return joining, len(mine) * CALLS + part**2 * read / READ + told

@@ -12,112 +12,105 @@ P putting them in their places, and leaves the others as they are.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
 
 from tessella.cells.joins.join import Climb
 from tessella.cells.joins.merging import Merged, merge
+from tessella.cells.joins.passes import Part, Passes, passes
 from tessella.cells.joins.routes import Groups
-from tessella.cells.maps.maps import Distinct, Maps, distinct_members
-from tessella.cells.order.coarse import CoarseOrder, Leaf
+from tessella.cells.maps.maps import Maps, Sharing, distinct_members
+from tessella.cells.order.coarse import CoarseOrder
+from tessella.cells.order.order import Order
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 
-NOUGHT = np.zeros(0)
-
-
-class Placed(NamedTuple):
-    """Of a stage of the coarse level: some of its members, and where their numbers are in a vector
-    of the exchange, (members, in)."""
-
-    stage: int
-    members: np.ndarray
-    at: np.ndarray
+NONE = np.zeros(0)
 
 
 @dataclass(frozen=True, eq=False)
 class Coarse:
-    """The level merged, and where its numbers are among those that this process iterates for."""
+    """The level merged, and where its numbers are among those that this process iterates for: `at`
+    in its vectors, and `here` in what the groups of the level take.
 
-    merged: Merged
-    placed: tuple[Placed, ...]
+    trusted  whether its joins determine what they close
+    """
+
+    order: Order
+    passes: Passes
+    at: np.ndarray
+    here: np.ndarray
+    trusted: bool
 
     def solve(self, x: Array) -> Array:
         """What would be taken if nothing but the longest waves were exchanged."""
-        taken = self._rooms()
-        for own in self.placed:
-            taken[own.stage][own.members] = x[own.at]
-        c = [
-            None if maps is None else one.times(maps.T, r)
-            for maps, one, r in zip(self.merged.leaves, self.merged.distinct, taken, strict=True)
-        ]
-        return self._added(x, self.merged.once(c))
+        return self._more(x, self.passes.solve)
 
     def solve_back(self, x: Array) -> Array:
         """The transpose of that."""
-        taken = self._rooms()
-        for own in self.placed:
-            taken[own.stage][own.members] = x[own.at]
-        more = [
-            None if maps is None or c is None else one.times(maps.T.transpose(0, 2, 1), c)
-            for maps, one, c in zip(
-                self.merged.leaves, self.merged.distinct, self.merged.once_back(taken), strict=True
-            )
-        ]
-        return self._added(x, more)
+        return self._more(x, self.passes.solve_back)
 
-    def _rooms(self) -> list[Array]:
-        """Zeros for what the cells of this process take, of every stage."""
-        stages, me = self.merged.order.stages, processes.index()
-        own = [s.cells is not None and s.owner == me for s in stages]
-        return [
-            np.zeros((s.count if mine else 0, sum(s.sizes.taken)))
-            for s, mine in zip(stages, own, strict=True)
-        ]
-
-    def _added(self, x: Array, more: Sequence[Array | None]) -> Array:
-        found = x.copy()
-        for own in self.placed:
-            part = more[own.stage]
-            assert part is not None
-            found[own.at] += part[own.members]
+    def _more(self, x: Array, solve: Callable[[Array], Array]) -> Array:
+        taken, found = np.zeros(self.passes.taken), x.copy()
+        taken[self.here] = x[self.at]
+        found[self.at] += solve(taken)[self.here]
         return found
+
+    @property
+    def bytes(self) -> int:
+        return self.passes.bytes + self.at.nbytes + self.here.nbytes
 
 
 def coarse(
     level: CoarseOrder,
     maps: Sequence[Maps | None],
-    distinct: Sequence[Distinct],
+    distinct: Sequence[Sharing],
     groups: Sequence[Groups],
 ) -> Coarse:
-    """The level below which groups have these maps; vectors of the exchange have what some groups
+    """The level above groups with these maps; vectors of the exchange have what some groups
     take."""
-    which: list[np.ndarray | None] = [None] * len(level.order.stages)
-    leaves: list[Maps | None] = [None] * len(level.order.stages)
+    order = level.order
+    which: list[np.ndarray | None] = [None] * len(order.stages)
+    leaves: list[Maps | None] = [None] * len(order.stages)
     for k, leaf in enumerate(level.leaves):
         own = maps[leaf.stage]
-        if own is not None and level.order.stages[k].owner == processes.index():
+        if own is not None and order.stages[k].owner == processes.index():
             used, which[k] = np.unique(
                 distinct[leaf.stage].which[leaf.members], return_inverse=True
             )
             T = own.T if len(used) == len(own.T) else own.T[used]
             T = T.take(leaf.given, axis=1).take(leaf.taken, axis=2)
             leaves[k] = Maps(T, np.zeros((len(T), 0, len(leaf.taken))), ())
-    climb = Climb(level.order, leaves, distinct_members(level.order, which), None)
-    merged = merge(climb.below(), NOUGHT)
-    return Coarse(merged, tuple(_placed(level.leaves, groups)))
+    merged = merge(Climb(order, leaves, distinct_members(order, which), None).below(), NONE)
+    made = passes(merged)
+    at, here = _placed(level, groups, made.parts)
+    return Coarse(order, made, at, here, _trusted(merged))
 
 
-def _placed(leaves: Sequence[Leaf], groups: Sequence[Groups]) -> list[Placed]:
-    found, start = [], 0
-    number = {leaf.stage: k for k, leaf in enumerate(leaves)}
+TOO_MUCH = 1e7
+"""The largest number in the inverse of an exchange between groups, and condition of the last one,
+that are trusted."""
+
+
+def _trusted(merged: Merged) -> bool:
+    last = 1.0 if merged.whole is None else merged.whole.condition
+    growth, condition = processes.largest_each("trust", merged.growth, last)
+    return not merged.undetermined and max(growth, condition) < TOO_MUCH
+
+
+def _placed(
+    level: CoarseOrder, groups: Sequence[Groups], parts: Mapping[int, Part]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Where the numbers of the level are in a vector of the exchange, and in what its groups
+    take."""
+    at, here, start = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)], 0
+    number = {leaf.stage: k for k, leaf in enumerate(level.leaves)}
     for some in groups:
-        count, width = some.taken.shape
-        k = number[some.stage]
-        at = start + width * np.arange(count)[:, None] + leaves[k].taken
-        found.append(Placed(k, np.searchsorted(leaves[k].members, some.members), at))
+        (count, width), k = some.taken.shape, number[some.stage]
+        leaf = level.leaves[k]
+        at.append((start + width * np.arange(count)[:, None] + leaf.taken).ravel())
+        here.append(parts[k].taken(np.searchsorted(leaf.members, some.members)).ravel())
         start += count * width
-    return found
+    return np.concatenate(at), np.concatenate(here)

@@ -25,11 +25,18 @@ from tessella.cells.order.coarse import coarse_order
 from tessella.cells.order.front import Front, front_of
 from tessella.cells.order.order import Order
 from tessella.cells.solvers import Exchange
-from tessella.linalg.iterative.gmres import Solved, gmres
+from tessella.linalg.iterative.gmres import Map, Solved, gmres
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
 from tessella.machine.progress import Progress
+
+
+@dataclass
+class Helping:
+    """A coarse level, as long as it helps."""
+
+    level: Coarse | None
 
 
 @dataclass(frozen=True)
@@ -56,9 +63,9 @@ class Exchanged(JoinedCells):
     @property
     def bytes(self) -> int:
         joined = (i for i in self._front.members if self.order.stages[i].cells is None)
-        return super().bytes + sum(
-            own.T.nbytes for own in map(self.maps.__getitem__, joined) if own
-        )
+        maps = sum(own.T.nbytes for own in map(self.maps.__getitem__, joined) if own)
+        level = self._helping.level
+        return super().bytes + maps + (0 if level is None else level.bytes)
 
     @cached_property
     def _front(self) -> Front:
@@ -71,16 +78,19 @@ class Exchanged(JoinedCells):
     @property
     def coarse_order(self) -> Order | None:
         """In which the coarse level is joined, if there is one."""
-        return None if self._coarse is None else self._coarse.merged.order
+        return None if self._helping.level is None else self._helping.level.order
 
     @cached_property
-    def _coarse(self) -> Coarse | None:
+    def _helping(self) -> Helping:
+        return Helping(self._made_coarse())
+
+    def _made_coarse(self) -> Coarse | None:
         """None where it would hardly determine what it solves for."""
         level = coarse_order(self._front) if self.solver.coarse else None
         if level is None:
             return None
         found = coarse(level, self.maps, self.distinct, self._sides[0].groups)
-        return None if found.merged.undetermined or found.merged.growth > TOO_MUCH else found
+        return found if found.trusted else None
 
     def _across(
         self,
@@ -145,7 +155,7 @@ class Exchanged(JoinedCells):
 
     def prepare(self) -> None:
         """What every right-hand side needs beside the maps."""
-        _ = self._sides, self._coarse
+        _ = self._sides, self._helping
 
     def settles(self, most: int, progress: Progress | None = None) -> bool:
         """Whether so many iterations solve for any data, and determine what they find."""
@@ -171,41 +181,64 @@ class Exchanged(JoinedCells):
         tolerance: float | None = None,
         back: bool = False,
     ) -> Solved:
-        """With the coarse level as long as that helps: waves that it holds half of mislead it."""
-        level, most = self._coarse, most or self.solver.max_iterations
-        solve = partial(
-            gmres,
-            product,
-            right,
-            tolerance=tolerance or self.solver.tolerance,
-            restart=restart(self._front),
-            total=None if processes.alone() else partial(processes.total, "exchange"),
-            progress=progress,
-        )
-        if level is None:
-            return solve(most=most)
-        found = solve(most=most, before=level.solve_back if back else level.solve)
-        done = len(found.history)
-        if found.residual < MISLED or done >= most:
-            return found
-        rest = solve(most=most - done)
-        return rest._replace(history=found.history + rest.history, again=found.again + rest.again)
+        """With the coarse level as long as that helps, and on without it: cells that do not resolve
+        what they should, waves above all, mislead it."""
+        most = self.solver.max_iterations if most is None else most
+        tolerance = self.solver.tolerance if tolerance is None else tolerance
+        begun = found = Solved(np.zeros_like(right), [], Stop.LIMIT, 1.0, 1.0)
 
+        def on(found: Solved, most: int, before: Map | None) -> Solved:
+            done, share = len(found.history), found.residual
+            more = gmres(
+                product,
+                right - product(found.x) if done else right,
+                tolerance=tolerance / share,
+                most=min(most, every - done),
+                restart=restart(self._front),
+                before=before,
+                total=None if processes.alone() else partial(processes.total, "exchange"),
+                progress=progress and (lambda k, _, left: progress(done + k, every, share * left)),
+            )
+            return Solved(
+                found.x + more.x,
+                [*found.history, *(share * own for own in more.history)],
+                more.stop,
+                share * more.residual,
+                found.regular if before else min(found.regular, more.regular),
+                found.again + more.again,
+            )
+
+        every, level = most, self._helping.level
+        fall = tolerance**FAST
+        while level is not None and found.stop == Stop.LIMIT and len(found.history) < most:
+            last, found = found, on(found, SOON, level.solve_back if back else level.solve)
+            if found.stop == Stop.STAGNATED and found.residual <= 10 * tolerance:
+                return found
+            if not (found.stop in DONE or found.residual <= fall * last.residual):
+                level = None
+                if not found.residual <= fall:
+                    self._helping.level = None
+        if not np.isfinite(found.residual):
+            found = begun
+        if found.stop in DONE or (len(found.history) >= most > 0):
+            return found
+        return on(found, most, None)
+
+
+SOON, FAST = 80, 1 / 3
+"""Iterations in which the coarse level must do this part of what is to be done, in digits: where it
+helps that takes a third of them."""
+
+DONE = (Stop.RESIDUAL, Stop.ZERO)
 
 ROUGHLY = 1e-6
 """Relative residual of a trial. A direction that nothing determines has a part of random data that
 is larger."""
 
 REGULAR = 1e-7
-"""Reciprocal condition number below which the exchange may not determine its solution: as far as it
-was seen, and by how much larger than random data that solution is."""
-
-MISLED = 1e-2
-"""Relative residual that the coarse level must get below, if it is not to be left out."""
-
-TOO_MUCH = 1e8
-"""The largest number in the inverse of an exchange between groups of the coarse level beyond which
-this is left out."""
+"""Reciprocal condition number below which the exchange may not determine its solution: what
+iterations without a coarse level see of it, and how much larger than random data their solution
+is."""
 
 
 def exchange(climb: Climb, solver: Exchange) -> Exchanged:

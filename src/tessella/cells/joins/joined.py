@@ -120,17 +120,6 @@ class JoinedCells(ABC):
             error, last = float(np.max(_norms(missed, several) / size)), error
         return c, values
 
-    def once(self, c: Parts) -> list[Array]:
-        """The same without sums, and without corrections."""
-        none = [None if own is None else own[..., :0] for own in c]
-        return self._once(c, none, np.zeros(0))[0]
-
-    def once_back(self, taken: Parts) -> list[Array | None]:
-        """The transpose of that."""
-        one = [None if own is None else own[:, None] for own in taken]
-        given, _ = self._back(one, (1,))
-        return [None if own is None else own[:, 0] for own in given]
-
     # --- up to the front and down again
 
     def _once(
