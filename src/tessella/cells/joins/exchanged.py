@@ -8,7 +8,7 @@ of every process: each has what its own groups take, and tells its neighbours wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property, partial
 from types import MappingProxyType
@@ -174,7 +174,7 @@ class Exchanged(JoinedCells):
 
     def _iterated(
         self,
-        product: Callable[[Array], Array],
+        product: Map,
         right: Array,
         progress: Progress | None = None,
         most: int | None = None,
@@ -185,44 +185,55 @@ class Exchanged(JoinedCells):
         what they should, waves above all, mislead it."""
         most = self.solver.max_iterations if most is None else most
         tolerance = self.solver.tolerance if tolerance is None else tolerance
+        further = partial(self._further, product, right, tolerance, most, progress)
         begun = found = Solved(np.zeros_like(right), [], Stop.LIMIT, 1.0, 1.0)
-
-        def on(found: Solved, most: int, before: Map | None) -> Solved:
-            done, share = len(found.history), found.residual
-            more = gmres(
-                product,
-                right - product(found.x) if done else right,
-                tolerance=tolerance / share,
-                most=min(most, every - done),
-                restart=restart(self._front),
-                before=before,
-                total=None if processes.alone() else partial(processes.total, "exchange"),
-                progress=progress and (lambda k, _, left: progress(done + k, every, share * left)),
-            )
-            return Solved(
-                found.x + more.x,
-                [*found.history, *(share * own for own in more.history)],
-                more.stop,
-                share * more.residual,
-                found.regular if before else min(found.regular, more.regular),
-                found.again + more.again,
-            )
-
-        every, level = most, self._helping.level
-        fall = tolerance**FAST
+        level, fall = self._helping.level, tolerance**FAST
         while level is not None and found.stop == Stop.LIMIT and len(found.history) < most:
-            last, found = found, on(found, SOON, level.solve_back if back else level.solve)
+            last, found = found, further(found, SOON, level.solve_back if back else level.solve)
             if found.stop == Stop.STAGNATED and found.residual <= 10 * tolerance:
-                return found
-            if not (found.stop in DONE or found.residual <= fall * last.residual):
+                return found  # as far as rounding errors let it
+            soon = found.stop == Stop.LIMIT and len(found.history) < len(last.history) + SOON
+            if not (found.stop in DONE or soon or found.residual <= fall * last.residual):
                 level = None
                 if not found.residual <= fall:
                     self._helping.level = None
         if not np.isfinite(found.residual):
             found = begun
-        if found.stop in DONE or (len(found.history) >= most > 0):
+        if found.stop in DONE or len(found.history) >= most:
             return found
-        return on(found, most, None)
+        return further(found, most, None)
+
+    def _further(
+        self,
+        product: Map,
+        right: Array,
+        tolerance: float,
+        every: int,
+        progress: Progress | None,
+        found: Solved,
+        most: int,
+        before: Map | None,
+    ) -> Solved:
+        """At most so many iterations more, of all, from what was found."""
+        done, share = len(found.history), found.residual
+        more = gmres(
+            product,
+            right - product(found.x) if done else right,
+            tolerance=tolerance / share,
+            most=min(most, every - done),
+            restart=restart(self._front),
+            before=before,
+            total=None if processes.alone() else partial(processes.total, "exchange"),
+            progress=progress and (lambda k, _, left: progress(done + k, every, share * left)),
+        )
+        return Solved(
+            found.x + more.x,
+            [*found.history, *(share * own for own in more.history)],
+            more.stop,
+            share * more.residual,
+            found.regular if before else min(found.regular, more.regular),
+            found.again + more.again,
+        )
 
 
 SOON, FAST = 80, 1 / 3
