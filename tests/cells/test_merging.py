@@ -301,7 +301,7 @@ def test_a_trial_tells_an_exchange_that_settles_from_one_that_does_not(rng):
 @pytest.mark.parametrize("most", [3, 4, 10])
 def test_an_iteration_stops_when_it_is_told_to(rng, monkeypatch, most):
     """Whatever the number of steps after which it begins anew."""
-    monkeypatch.setattr(exchanged, "restart", lambda front: 4)
+    monkeypatch.setattr(exchanged, "restart", lambda front, coarse=False: 4)
     grid = Grid(rng, (4, 4), around=(1,))
     solver = Exchange(max_iterations=most, tolerance=1e-14)
     _, result = taken(exchanging(*grid.planned(), solver), grid.data(rng))

@@ -29,7 +29,7 @@ def joining_bytes(order: Order, distinct: Sequence[Distinct], solver: Merging | 
     GMRES keeps."""
     if isinstance(solver, Exchange):
         front = front_of(order, solver.group)
-        kept = min(restart(front), solver.max_iterations, order.size)
+        kept = min(restart(front, solver.coarse), solver.max_iterations, order.size)
         return exchange_bytes(front, distinct, front.numbers, kept, solver.coarse)
     counts = [len(own.pairs) for own in distinct]
     return 8.0 * _numbers(order, counts, processes.index()) + _above(order)
@@ -51,9 +51,9 @@ def expected(front: Front, dimension: int = 2, coarse: bool = False) -> float:
     return min(found, most) if coarse and order.long.size else found
 
 
-def restart(front: Front) -> int:
+def restart(front: Front, coarse: bool = False) -> int:
     """Iterations after which GMRES begins anew: more than it should take, if there is room."""
-    return int(min(max(FEWEST, 1.5 * expected(front)), MOST))
+    return int(min(max(FEWEST, 1.5 * expected(front, coarse=coarse)), MOST))
 
 
 def exchange_bytes(

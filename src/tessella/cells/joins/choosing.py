@@ -147,7 +147,8 @@ def chosen(
         "fronts", *(x for way in ways for x in _cost(*way, distinct, joins, dimension))
     )
     costs = [Cost(*every[i : i + 4]) for i in range(0, len(every), 4)]
-    fitting = [i for i, own in enumerate(costs) if own.size < FULL * free] or [0]
+    fitting = [i for i, own in enumerate(costs) if own.size < FULL * free]
+    fitting = fitting or [min(range(len(costs)), key=lambda i: costs[i].size)]
     way, cost = _best([ways[i] for i in fitting], [costs[i] for i in fitting], right_sides)
     group, coarse = way.front.group, way.coarse
     if not fits:
@@ -251,7 +252,7 @@ def _cost(
     if coarse:
         more, each = _coarse(front, joins)
         joining, iteration = joining + more, iteration + each
-    size = exchange_bytes(front, distinct, numbers / 2, restart(front), coarse)
+    size = exchange_bytes(front, distinct, numbers / 2, restart(front, coarse), coarse)
     return Cost(size, joining, iteration, iterations)
 
 

@@ -29,14 +29,16 @@ from tessella.linalg.iterative.gmres import Map, Solved, gmres
 from tessella.linalg.iterative.iteration import History, SolverResult, Stop
 from tessella.machine import processes
 from tessella.machine.arrays import Array
+from tessella.machine.memory import available_bytes, of_the_host
 from tessella.machine.progress import Progress
 
 
 @dataclass
 class Helping:
-    """A coarse level, as long as it helps."""
+    """A coarse level, as long as it helps, and iterations after which GMRES begins anew."""
 
     level: Coarse | None
+    vectors: int
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,20 @@ class Exchanged(JoinedCells):
 
     @cached_property
     def _helping(self) -> Helping:
-        return Helping(self._made_coarse())
+        level = self._made_coarse()
+        return Helping(level, self._vectors(level is not None))
+
+    def _vectors(self, coarse: bool) -> int:
+        """Where a coarse level may yet be left out, as many as without it if there is room for
+        them."""
+        few, many = restart(self._front, coarse=coarse), restart(self._front)
+        if few == many:
+            return many
+        needed = 8 * self._front.numbers * many
+        (others,) = processes.beside("room", needed)
+        with of_the_host():
+            missing = needed > available_bytes(others) / 2
+        return few if processes.largest("room", float(missing)) else many
 
     def _made_coarse(self) -> Coarse | None:
         """None where it would hardly determine what it solves for."""
@@ -221,7 +236,7 @@ class Exchanged(JoinedCells):
             right - product(found.x) if done else right,
             tolerance=tolerance / share,
             most=min(most, every - done),
-            restart=restart(self._front),
+            restart=self._helping.vectors,
             before=before,
             total=None if processes.alone() else partial(processes.total, "exchange"),
             progress=progress and (lambda k, _, left: progress(done + k, every, share * left)),
