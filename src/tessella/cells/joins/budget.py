@@ -40,7 +40,7 @@ def expected(front: Front, dimension: int = 2, coarse: bool = False) -> float:
     and nothing resonates: data travel from group to group, and what cells take suits waves as short
     as they can hold, n = N t along an axis; with a coarse level it depends on neither (`python -m
     benchmarks exchange_growth`)."""
-    order, most = front.order, 12.0 + 4 * dimension
+    order, most = front.order, 14.0 + 4 * dimension
     leaves = [stage for stage in order.stages if stage.cells is not None]
     ports = sum(stage.count * len(stage.sizes.taken) for stage in leaves)
     numbers = sum(stage.count * sum(stage.sizes.taken) for stage in leaves)

@@ -46,7 +46,7 @@ DELAY = 1.5e-4
 """Seconds that an iteration takes beside its products, and once more for every doubling of
 processes."""
 
-CALLS = 3e-5
+CALLS = 4e-5
 """Seconds that a stage of the coarse level takes beside its operations, on the way up and down; to
 join it takes eight times as long."""
 
