@@ -35,8 +35,9 @@ class Exchange:
     """Cells of a group at most: such groups are merged before, and exchange data then. Larger ones
     take fewer iterations, and more memory."""
     coarse: bool = True
-    """Solve in every iteration for the longest waves on all faces directly, so that the number of
-    iterations does not grow with that of the cells; False for none but neighbours' data."""
+    """Solve for the longest waves on all faces directly in every iteration. Where cells resolve
+    what they should, iterations do not grow with their number then; elsewhere it is left out after
+    some. False is quicker where cells are few."""
 
     name: ClassVar[str] = "exchange"
 
