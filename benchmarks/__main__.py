@@ -81,6 +81,7 @@ BENCHMARKS = {
     "weak_scaling_paper": scaling_paper.weak_scaling_paper,
     "large_paper": large.large_paper,
     "large_cells": large.large_cells,
+    "coarse_level": large.coarse_level,
     "scarce": scaling.scarce,
     "exchange_growth": scaling.exchange_growth,
     "agreement": agreement.agreement,

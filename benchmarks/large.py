@@ -17,6 +17,8 @@ from benchmarks.harness import in_fresh_process, save, table
 from benchmarks.peers import problems
 from benchmarks.peers.score import normalised_l1
 from benchmarks.scaling import run
+from tessella.cells.joins import choosing
+from tessella.cells.solvers import Exchange
 from tessella.machine import processes
 from tessella.machine.memory import device_name, peak_mib
 from tessella.machine.threads import CORES
@@ -120,6 +122,35 @@ def large_cells() -> None:
             save("large_cells", rows)
     save("large_cells", rows)
     table(f"{CELL_FEATURES} features in a cell", rows)
+
+
+def without_level(*given: Any) -> dict[str, Any]:
+    """The same where no exchange has a coarse level."""
+    choosing._levels = lambda order: (False,)
+    return cells(*given)
+
+
+def coarse_level() -> None:
+    """Large solves with and without a coarse level in turn, each in a process of its own; and
+    iterations of an exchange of waves that cells resolve."""
+    rows: list[dict[str, Any]] = []
+    names = "coefficient", "n", "s", "s at work", "solver"
+    for given in (("variable", 7), ("variable", 8), ("constant", 8), ("constant", 9)):
+        for way in (without_level, cells):
+            found = in_fresh_process(way, *given)
+            row = {name: found[name] for name in names}
+            rows.append(row | {"level": way is cells, "GiB": found["peak_mib"] / 1024})
+    square = ts.Box(x=(0, 1), y=(0, 1))
+    waves = ts.Equation(ts.Laplacian() + 40.0**2 * ts.Identity(), 1.0)
+    for level in (False, True):
+        report = ts.solve(
+            ts.Problem(square, waves, [ts.Dirichlet(0.0)]), coupling="interfaces",
+            subdomains=16, features=80, estimate=False,
+            solver=Exchange(tolerance=1e-13, coarse=level),
+        ).report  # fmt: skip
+        rows.append({"coefficient": "k = 40", "level": level, "iterations": report.iterations})
+    table("with and without a coarse level", rows)
+    save("coarse_level", rows)
 
 
 if __name__ == "__main__":
