@@ -163,3 +163,8 @@ def test_progress_goes_on_where_a_level_is_left_out():
 def test_its_memory_counts():
     with_level, without = (exchanged(poisson(), 8, coarse=coarse).bytes for coarse in (True, False))
     assert without == 0 < with_level
+
+
+def test_whether_there_is_one_is_said_by_yes_or_no():
+    with pytest.raises(ValueError, match="coarse must be True or False, got 'no'"):
+        Exchange(coarse="no")

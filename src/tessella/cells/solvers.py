@@ -53,6 +53,8 @@ class Exchange:
                 raise ValueError(f"{name} must be a whole number of at least 1, got {number!r}")
         if not 0 < self.tolerance < 1:
             raise ValueError(f"tolerance must lie between 0 and 1, got {self.tolerance!r}")
+        if not isinstance(self.coarse, bool):
+            raise ValueError(f"coarse must be True or False, got {self.coarse!r}")
 
 
 CELL_SOLVERS: dict[str, type[Merging] | type[Exchange]] = {

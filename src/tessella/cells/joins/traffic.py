@@ -56,14 +56,14 @@ def exchange_traffic(
 
     Every product costs what crosses between processes: one an iteration, one for the residual at
     the end, and for data two and what groups of the first colour give; and if there is a coarse
-    level (of this order) what that tells, in every iteration and for the solution.
+    level (of this order, kept to the end) what that tells, in every iteration and for the
+    solution.
     """
     order, colours = front.order, front.colours[front.giver]
     crossing = _crossing(order)
     first = sum(int(np.sum(colours[at] == 0)) for at in order.crossing.values())
     data = 2 * crossing + (first if front.colours.any() else 0)
     sums = processes.total_sent(1 + max(stage.owner for stage in order.stages))
-
     asked = 0 if coarse is None else _handed(coarse)
 
     def sent(k: int) -> int:
@@ -73,9 +73,8 @@ def exchange_traffic(
         products = k + len(cycles)
         return products * (crossing + asked) + sums * (told + (k > 0))
 
-    joining = 8 * sent(tried) + (8 * 3 * sums if tried else 0)
-    if coarse is not None:
-        joining += joining_traffic(coarse)
+    joining = 8 * (sent(tried) + 3 * sums * (tried > 0))
+    joining += 0 if coarse is None else joining_traffic(coarse)
     solving = sent(iterations) + data + 2 * sums + _unknowns(order, ends, unknowns)
     return Traffic(joining, 8 * solving)
 

@@ -34,8 +34,8 @@ digit of it has cancelled (Daniel, Gragg, Kaufman and Stewart)."""
 
 class Solved(NamedTuple):
     """x, the relative residual after every iteration, why it ended, the true one at the end, the
-    reciprocal condition number of the map as far as it was seen, and in how many iterations vectors
-    were made orthogonal a second time."""
+    reciprocal condition number of the map that was iterated as far as it was seen, and in how many
+    iterations vectors were made orthogonal a second time."""
 
     x: Array
     history: list[float]
